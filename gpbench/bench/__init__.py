@@ -1,0 +1,1 @@
+"""The harness: clock, trace, cells, store, execution, provenance."""

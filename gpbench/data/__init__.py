@@ -1,0 +1,1 @@
+"""Data sets: catalogue, sources, formats, preparation, splits."""

@@ -1,0 +1,82 @@
+"""Every error that gpbench raises on purpose.
+
+::
+
+    GpbenchError                exit code 1
+    |-- UsageError              2   an unknown name, a setting out of range, a task that a method cannot do
+    |-- DataError               1   a file or a table that cannot be used as it is
+    |   `-- DataUnavailable     3   a data set that cannot be had from any place
+    |-- NumericalError          1   a factorisation or a bound that broke down; the cell fails alone
+    |-- StoreError              1   a results folder or file that cannot be read or written
+    `-- PluginError             1   a third-party method or data set that does not load
+
+Messages say what was expected and what was got. The exit codes are those of the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "DataError",
+    "DataUnavailable",
+    "GpbenchError",
+    "NumericalError",
+    "PluginError",
+    "StoreError",
+    "UsageError",
+    "unknown_name",
+]
+
+
+class GpbenchError(Exception):
+    """Base of all errors that gpbench raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(GpbenchError):
+    """What was asked for does not exist, does not fit, or is out of range."""
+
+    exit_code = 2
+
+
+class DataError(GpbenchError):
+    """A file or a table cannot be used as it is; the message names the file and, where there is one, the line."""
+
+
+class DataUnavailable(DataError):
+    """A data set cannot be had; the message names it, each place tried, and the remedy."""
+
+    exit_code = 3
+
+
+class NumericalError(GpbenchError):
+    """A computation broke down past every remedy; the message names where and how badly conditioned it was."""
+
+
+class StoreError(GpbenchError):
+    """A results folder or file cannot be read or written."""
+
+
+class PluginError(GpbenchError):
+    """A method or data set of a third-party package does not load."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """Error for an unknown name that suggests the nearest known ones.
+
+    Parameters
+    ----------
+    kind : str
+        What was looked up, in the singular: ``"method"``, ``"data set"``.
+    name : str
+        What was asked for.
+    known : iterable of str
+        The names that exist.
+    """
+    names = sorted(known)
+    near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+    return UsageError(f"unknown {kind} {name!r}; {hint}")

@@ -1,0 +1,1 @@
+"""The inference schemes, one module for one family."""

@@ -1,0 +1,245 @@
+"""What a scheme is to the rest of gpbench: settings, a ``fit``, and the steps that it reports.
+
+A scheme is a frozen dataclass. Its fields are the settings of the method; ``setting`` gives each one a line of help and
+a range, so that the command line, the store and the documentation read them from one place. ``fit`` trains and returns
+a posterior; it calls ``on_step`` after each iteration and returns the state that it has when that raises
+:class:`StopTraining`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpbench.errors import UsageError
+from gpbench.model.inducing import InducingRule
+from gpbench.model.likelihoods import Likelihood
+from gpbench.model.posterior import Posterior
+
+__all__ = ["OnStep", "Rows", "Scheme", "Setting", "Step", "StopTraining", "setting", "settings_of"]
+
+Array = npt.NDArray[np.float64]
+
+
+class StopTraining(Exception):
+    """Raised by ``on_step`` to end training; not an error. ``fit`` then returns the state that it has."""
+
+
+class Step:
+    """One iteration, as it is reported to ``on_step``.
+
+    Attributes
+    ----------
+    iteration : int
+        Counts from 1: mini-batch steps, or evaluations of the objective under scipy's optimisers.
+    bound : float or None
+        The objective on the whole training set (nats), where the scheme knows it at this step.
+    posterior : callable
+        Makes the posterior of this moment; costs something, so it is called only when wanted.
+    """
+
+    __slots__ = ("bound", "iteration", "posterior")
+
+    def __init__(self, iteration: int, *, bound: float | None, posterior: Callable[[], Posterior]) -> None:
+        self.iteration = iteration
+        self.bound = bound
+        self.posterior = posterior
+
+
+OnStep = Callable[[Step], None]
+
+
+class Rows(Protocol):
+    """Training inputs: an (n, d) array, or rows that are read and scaled when they are asked for.
+
+    Indexing with a slice or an integer array gives a float64 array (b, d).
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, d)."""
+
+    def __getitem__(self, rows: Any, /) -> Array:
+        """Rows as float64, shape (b, d)."""
+
+    def __len__(self) -> int:
+        """n."""
+
+
+class Scheme(Protocol):
+    """An algorithm that finds q(u) and the hyper-parameters."""
+
+    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+        """The likelihood that this scheme uses for a task unless the user names another.
+
+        Raises
+        ------
+        UsageError
+            The scheme cannot do the task.
+        """
+
+    def fit(
+        self,
+        X: Rows,
+        y: npt.NDArray[Any],
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+        on_step: OnStep,
+    ) -> Posterior:
+        """Train.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Inputs, scaled.
+        y : (n,)
+            Integers 0..classes-1, counts, ordinal categories 0..classes-1, or real numbers.
+        inducing : InducingRule
+            Chooses Z from X; called inside ``fit``, since the choice is on the clock.
+        likelihood : Likelihood
+            p(y | f).
+        classes : int
+            The number of classes of the data set (not of this split); 0 where there are none.
+        rng : numpy.random.Generator
+            The only source of randomness.
+        on_step : callable
+            Called after each iteration; may raise :class:`StopTraining`.
+
+        Raises
+        ------
+        NumericalError
+            Past every remedy.
+        """
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a method, as the command line shows and checks it.
+
+    Attributes
+    ----------
+    name, kind, default, help
+        ``kind`` is the Python type: bool, int, float or str.
+    choices : tuple
+        The values allowed, or empty.
+    minimum, maximum : float or None
+        The closed range allowed.
+    optional : bool
+        Whether ``none`` is a value (the scheme then chooses, as ``help`` says).
+    """
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    optional: bool = False
+
+    def parse(self, text: str) -> Any:
+        """Value from its text form (``--set name=text``, a plan, an environment variable).
+
+        Raises
+        ------
+        UsageError
+            The text is no value of this setting; the message names what is.
+        """
+        if self.optional and text.lower() in {"none", "auto"}:
+            return None
+        try:
+            value = _PARSERS[self.kind](text)
+        except ValueError:
+            raise self._error(text) from None
+        return self.check(value)
+
+    def check(self, value: Any) -> Any:
+        """The value itself, if it is allowed (integers serve as floats).
+
+        Raises
+        ------
+        UsageError
+            Wrong type or out of range.
+        """
+        if value is None and self.optional:
+            return None
+        if self.kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not self.kind:
+            raise self._error(value)
+        if self.choices and value not in self.choices:
+            raise self._error(value)
+        low_enough = self.minimum is None or value >= self.minimum
+        high_enough = self.maximum is None or value <= self.maximum
+        if not (low_enough and high_enough):  # also catches NaN
+            raise self._error(value)
+        return value
+
+    def describe(self) -> str:
+        """The values allowed, in words: ``"a float in [0, 1]"``."""
+        if self.choices:
+            words = "one of " + ", ".join(self.choices)
+        else:
+            words = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}[self.kind]
+            if self.minimum is not None and self.maximum is not None:
+                words += f" in [{self.minimum:g}, {self.maximum:g}]"
+            elif self.minimum is not None:
+                words += f" >= {self.minimum:g}"
+            elif self.maximum is not None:
+                words += f" <= {self.maximum:g}"
+        return words + (" or none" if self.optional else "")
+
+    def _error(self, value: Any) -> UsageError:
+        return UsageError(f"setting {self.name} must be {self.describe()}; got {value!r}")
+
+
+def _parse_bool(text: str) -> bool:
+    known = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if text.lower() not in known:
+        raise ValueError(text)
+    return known[text.lower()]
+
+
+_PARSERS: dict[type, Callable[[str], Any]] = {bool: _parse_bool, int: int, float: float, str: str}
+
+
+def setting(
+    default: Any,
+    about: str,
+    *,
+    choices: tuple[str, ...] = (),
+    minimum: float | None = None,
+    maximum: float | None = None,
+    kind: type | None = None,
+) -> Any:
+    """Declare a field of a scheme's dataclass as a setting.
+
+    ``kind`` is needed only where the default is None, which makes the setting optional.
+    """
+    real_kind = kind if kind is not None else type(default)
+    options = {
+        "kind": real_kind,
+        "help": about,
+        "choices": choices,
+        "minimum": minimum,
+        "maximum": maximum,
+        "optional": default is None,
+    }
+    return field(default=default, metadata={"setting": options})
+
+
+def settings_of(scheme: type, /) -> tuple[Setting, ...]:
+    """The settings that a scheme's dataclass declares, in the order of its fields."""
+    found = []
+    for item in fields(scheme):
+        if "setting" in item.metadata:
+            assert item.default is not MISSING
+            found.append(Setting(name=item.name, default=item.default, **item.metadata["setting"]))
+    return tuple(found)
