@@ -1,0 +1,54 @@
+# gpbench's tasks. `make` alone lists them. Everything runs in .venv, which is made once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# One BLAS thread: the pools of NumPy and SciPy spin against each other otherwise.
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+DEMO := results/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint smoke bench bench-scale bench-convert clean
+
+help: ## list the tasks
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
+
+$(READY): pyproject.toml requirements/lock.txt
+	$(PYTHON) -c 'import sys; sys.exit("gpbench needs Python 3.11 or later; got " + sys.version) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/lock.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: $(READY) ## the main job on embedded data: a table and a picture
+	@mkdir -p $(DEMO)
+	$(BIN)/gpbench run --method x-gpc --method linear --dataset breast-cancer-wisconsin --plot $(DEMO)/breast-cancer-wisconsin.png
+	@$(BIN)/gpbench report --dataset breast-cancer-wisconsin --format markdown --output $(DEMO)/breast-cancer-wisconsin.md
+	@echo "table:   $(CURDIR)/$(DEMO)/breast-cancer-wisconsin.md"
+	@echo "picture: $(CURDIR)/$(DEMO)/breast-cancer-wisconsin.png"
+
+test: $(READY) ## the whole test suite
+	$(ONE_THREAD) $(BIN)/python -m pytest
+
+lint: $(READY) ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+smoke: $(READY) ## each method on tiny data, through the command line
+	$(ONE_THREAD) PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/smoke.sh
+
+bench: $(READY) ## speed, as ratios in one run on one BLAS thread
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_step.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_harness.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_time_to_nll.py
+
+bench-scale: $(READY) ## 11,000,000 x 28 generated rows: conversion and training, with peak memory
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_scale.py
+
+bench-convert: $(READY) ## a 1 GB csv against pandas with pyarrow
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_convert.py
+
+clean: ## remove the environment, caches and the demo's output (stored cells stay)
+	rm -rf $(VENV) $(DEMO) .mypy_cache .pytest_cache .ruff_cache .hypothesis
