@@ -1,0 +1,98 @@
+"""The command line: a group whose commands are imported when they are called.
+
+``gpbench --help`` must answer at once, so nothing but click is imported here; numpy, pandas, scikit-learn and
+matplotlib would cost a second or more. The help page is written from the table below; each command lives in a module
+``gpbench.cli.NAME`` that exposes ``command``.
+
+Exit codes: 0 all well, 1 an error, 2 wrong usage, 3 data not to be had, 4 some cells failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from gpbench import __version__
+
+__all__ = ["COMMANDS", "LazyGroup", "main"]
+
+#: Name -> (module, short help). A new command is one more line, in the order of the help page.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "list": ("gpbench.cli.list", "Show methods with their settings, data sets and plans."),
+    "fetch": ("gpbench.cli.fetch", "Download, check and prepare data sets."),
+    "run": ("gpbench.cli.run", "Run methods on data sets, cell by cell, under one clock."),
+    "report": ("gpbench.cli.report", "Make tables and curves from stored results."),
+    "doctor": ("gpbench.cli.doctor", "Show versions, BLAS, threads and folders: what a bug report needs."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command on demand and turns errors into messages and exit codes.
+
+    Parameters
+    ----------
+    table : dict
+        Name -> (module, short help); the module's ``command`` is the command.
+    **options
+        As for :class:`click.Group`.
+    """
+
+    def __init__(self, *, table: dict[str, tuple[str, str]], **options: object) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]  # click's own keywords, handed on by its decorator
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Names in the order of the table."""
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        """Import a command; None when the table does not know it."""
+        if cmd_name not in self.table:
+            return None
+        module, _ = self.table[cmd_name]
+        command = import_module(module).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands from the table, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in self.table.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, or raise with the nearest names."""
+        if args[0] not in self.table and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from gpbench.errors import unknown_name  # noqa: PLC0415  # not needed for --help
+
+            raise unknown_name("command", args[0], self.table)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; gpbench's own errors and Ctrl-C end with a message and the exit code of the table above."""
+        from gpbench.errors import GpbenchError  # noqa: PLC0415  # not needed for --help
+
+        try:
+            return super().invoke(ctx)
+        except GpbenchError as error:
+            click.echo(f"gpbench: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo(
+                "\ngpbench: interrupted; what is finished is kept, and the same command goes on from there", err=True
+            )
+            ctx.exit(130)
+
+
+@click.group(
+    cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="gpbench", message="%(prog)s %(version)s")
+def main() -> None:
+    """Measure how fast and how well sparse Gaussian process classifiers learn.
+
+    Runs inference schemes on the same splits under the same clock, stores every result, and makes tables and curves of
+    them. Start with `gpbench list`, then `gpbench run --method x-gpc --method linear --dataset digits-odd-even`.
+    """
