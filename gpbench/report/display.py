@@ -1,0 +1,146 @@
+"""What a table says, before it is said in text, Markdown or LaTeX: words, rounded numbers, marks and notes.
+
+A new kind of table (medians, printed numbers and verdicts beside ours) is another function that makes a
+:class:`Display`; the renderers of :mod:`gpbench.report.table` then write it in every format.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpbench.report.summary import Row, Statistics, processors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["NONE", "Display", "Line", "Number", "display"]
+
+#: Shown where there is no number (an en dash).
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A mean and its standard deviation as they are printed; ``best`` among its data set's."""
+
+    mean: str
+    sd: str | None = None
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row as it is printed: names and counts, then numbers."""
+
+    words: tuple[str, ...]
+    numbers: tuple[Number, ...]
+
+
+@dataclass(frozen=True)
+class Display:
+    """A table as it is printed.
+
+    Attributes
+    ----------
+    word_heads, number_heads : tuple of str
+        Heads of the columns.
+    lines : tuple of Line
+    best : str
+        What the mark means; empty where no number bears it.
+    notes : tuple of str
+        What a reader must know to read the numbers, one sentence each. Neither they nor the words are escaped.
+    """
+
+    word_heads: tuple[str, ...]
+    number_heads: tuple[str, ...]
+    lines: tuple[Line, ...]
+    best: str
+    notes: tuple[str, ...]
+
+
+def display(summary: Sequence[Row]) -> Display:
+    """The table of a summary. There is no column of times where they come from several processors."""
+    winners = _best(summary)
+    timed = len(processors(summary)) <= 1
+    lines = []
+    for place, row in enumerate(summary):
+        numbers = [_rounded(row["nll"], 4, best=place in winners), _rounded(row["error"], 4)]
+        if timed:
+            numbers.append(_seconds(row["train_seconds"]))
+        lines.append(Line((row["dataset_label"], row["method_label"], _split(row), _count(row)), tuple(numbers)))
+    return Display(
+        word_heads=("data set", "method", "split", "cells"),
+        number_heads=("NLL", "error", "train (s)") if timed else ("NLL", "error"),
+        lines=tuple(lines),
+        best="lowest mean NLL of the data set" if winners else "",
+        notes=tuple(_notes(summary)),
+    )
+
+
+def _best(summary: Sequence[Row]) -> set[int]:
+    """Positions of the rows with the lowest mean NLL, as printed, of their data set.
+
+    Only rows that rest on the same splits compete: one that failed on the hard splits has not won.
+    """
+    rivals: dict[tuple[str, str, tuple[int, ...], int], list[tuple[float, int]]] = defaultdict(list)
+    for place, row in enumerate(summary):
+        mean = row["nll"]["mean"]
+        if not row["failed"] and mean is not None:
+            same = (row["dataset_label"], row["split"], tuple(row["seeds"]), row["cells"])
+            rivals[same].append((round(mean, 4), place))
+    winners: set[int] = set()
+    for numbers in rivals.values():
+        if len(numbers) > 1:
+            lowest = min(numbers)[0]
+            winners.update(place for mean, place in numbers if mean == lowest)
+    return winners
+
+
+def _split(row: Row) -> str:
+    seeds = row["seeds"]
+    if seeds == [0]:
+        return row["split"]
+    return f"{row['split']} seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def _count(row: Row) -> str:
+    """Number of cells, or ``failed k/n``; a kind of failure is named where it is not a plain one."""
+    if not row["failed"]:
+        return str(row["cells"])
+    kinds = [f"{status} {count}" for status, count in row["outcomes"].items() if status not in {"ok", "failed"}]
+    return f"failed {row['failed']}/{row['cells']}" + (f" ({', '.join(kinds)})" if kinds else "")
+
+
+def _seconds(values: Statistics) -> Number:
+    """Three significant digits of the mean, and the standard deviation to the same place."""
+    mean = values["mean"]
+    decimals = 2 - math.floor(math.log10(mean)) if mean else 2
+    return _rounded(values, min(max(decimals, 0), 6))
+
+
+def _rounded(values: Statistics, decimals: int, *, best: bool = False) -> Number:
+    mean, sd = values["mean"], values["sd"]
+    if mean is None:
+        return Number(NONE)
+    return Number(f"{mean:.{decimals}f}", None if sd is None else f"{sd:.{decimals}f}", best)
+
+
+def _notes(summary: Sequence[Row]) -> list[str]:
+    notes = ["NLL: mean negative log predictive probability of the test targets, in nats."]
+    if any(row["nll"]["sd"] is not None for row in summary):
+        notes.append("Mean ± standard deviation over splits.")
+    names = processors(summary)
+    if len(names) > 1:
+        notes.append(f"No times are shown: the cells ran on different processors ({'; '.join(names)}).")
+    elif names:
+        notes.append(f"Times were taken on {names[0]}.")
+        jobs = max(row["jobs"] for row in summary)
+        if jobs > 1:
+            notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
+    for row in summary:
+        where = f"{row['method_label']} on {row['dataset_label']}, {_split(row)}"
+        notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
+    return notes

@@ -1,0 +1,118 @@
+"""Numbers over splits: mean and standard deviation of each group of cells, and what failed.
+
+Nothing is imputed: a failed cell takes part in no mean and is counted instead, and a finished cell whose number is not
+finite makes the mean not finite (null).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, TypedDict
+
+from gpbench.report.groups import OK, Cell, Group, group_cells
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Row", "Statistics", "processors", "statistics", "summarise"]
+
+
+class Statistics(TypedDict):
+    """Mean and standard deviation (divisor n - 1) over splits; None where there is none."""
+
+    mean: float | None
+    sd: float | None
+
+
+class Row(TypedDict):
+    """One method on one data set.
+
+    ``method_label`` and ``dataset_label`` are the ids with what tells rows of one id apart. ``cells`` counts the failed
+    ones too; ``outcomes`` counts cells by status, ``problems`` by error message. ``processors`` names what the times
+    were taken on; times of several processors are not averaged. ``jobs`` is the largest number of cells that ran at
+    once.
+    """
+
+    dataset: str
+    dataset_label: str
+    method: str
+    method_label: str
+    split: str
+    seeds: list[int]
+    cells: int
+    failed: int
+    outcomes: dict[str, int]
+    problems: dict[str, int]
+    nll: Statistics
+    error: Statistics
+    train_seconds: Statistics
+    processors: list[str]
+    jobs: int
+
+
+def summarise(cells: Iterable[Cell]) -> list[Row]:
+    """A row for each data set and method-with-settings, in the order of their names.
+
+    Parameters
+    ----------
+    cells : iterable of dict
+        Stored results in any order.
+
+    Returns
+    -------
+    list of dict
+        NLL in nats, error as a fraction, training time in seconds.
+    """
+    return [_row(group) for group in group_cells(cells)]
+
+
+def statistics(values: Sequence[float | None]) -> Statistics:
+    """Mean and standard deviation over splits.
+
+    The sums are exact before they are rounded (``math.fsum``), so that the order of the values plays no part. One value
+    has no standard deviation; a value that is None (not finite) leaves neither.
+    """
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
+        return {"mean": None, "sd": None}
+    mean = math.fsum(numbers) / len(numbers)
+    if len(numbers) == 1:
+        return {"mean": mean, "sd": None}
+    return {"mean": mean, "sd": math.sqrt(math.fsum((value - mean) ** 2 for value in numbers) / (len(numbers) - 1))}
+
+
+def processors(rows: Iterable[Row]) -> list[str]:
+    """Every processor that times of these rows were taken on; more than one means that times do not compare."""
+    return sorted({name for row in rows for name in row["processors"]})
+
+
+def _row(group: Group) -> Row:
+    finished = group.finished
+    outcomes = Counter(cell["status"] for cell in group.cells)
+    one_processor = len(group.processors) == 1
+    return {
+        "dataset": group.dataset,
+        "dataset_label": group.dataset_label,
+        "method": group.method,
+        "method_label": group.method_label,
+        "split": group.split,
+        "seeds": group.seeds,
+        "cells": len(group.cells),
+        "failed": len(group.cells) - outcomes[OK],
+        "outcomes": dict(sorted(outcomes.items())),
+        "problems": dict(Counter(_problem(cell) for cell in group.cells if cell["status"] != OK)),
+        "nll": statistics([cell["metrics"]["nll"] for cell in finished]),
+        "error": statistics([cell["metrics"]["error"] for cell in finished]),
+        "train_seconds": statistics([cell["metrics"]["train_seconds"] for cell in finished if one_processor]),
+        "processors": group.processors,
+        "jobs": max((cell["provenance"].get("jobs", 1) for cell in finished), default=1),
+    }
+
+
+def _problem(cell: Cell) -> str:
+    """Why a cell did not end well, in one line."""
+    problem = cell["problem"]
+    if not problem:
+        return str(cell["status"])
+    return f"{problem['type']}: {' '.join(str(problem['message']).split())}"

@@ -1,0 +1,68 @@
+"""Names made safe for where they are printed, and columns lined up.
+
+Names of data sets and settings come from files and plug-ins; none may break a table, or act on a terminal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["columns", "escape_latex", "escape_markdown", "printable"]
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "%": r"\%",
+        "_": r"\_",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+    }
+)
+_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>|#~$&!"})
+
+
+def printable(text: str) -> str:
+    """The text on one line; control characters, which could act on a terminal, become U+FFFD."""
+    return "".join(mark if mark.isprintable() else "�" for mark in " ".join(text.split()))
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX prints as it is."""
+    return printable(text).translate(_LATEX)
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown, also inside a table, prints as it is."""
+    return printable(text).translate(_MARKDOWN)
+
+
+def columns(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:
+    """Lines whose cells stand under one another, two blanks apart.
+
+    Parameters
+    ----------
+    rows : sequence of sequences of str
+        Of one length.
+    right : frozenset of int
+        Positions of the columns that are aligned on the right.
+    """
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
