@@ -1,0 +1,140 @@
+"""Blocks of rows as data frames: the currency between the readers and preparation.
+
+A block's index holds the line (or row) number of each row in its file; ``attrs`` holds ``source`` (the file, for
+messages), ``unit`` ("line" or "row"), ``read`` and ``total`` (bytes of the file on disk).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gpbench.errors import DataError
+
+__all__ = ["Frames", "beside", "column_names", "frame", "one_after_another", "place", "unique_names"]
+
+Frames = Iterator[pd.DataFrame]
+
+
+def frame(
+    columns: Any,
+    *,
+    numbers: npt.NDArray[np.int64] | range,
+    names: Sequence[str] | None = None,
+    source: str,
+    unit: str = "line",
+    read: int = 0,
+    total: int = 0,
+) -> pd.DataFrame:
+    """A block from columns (data frame, mapping, or (n, d) array with ``names``) and where its rows stand."""
+    index = (
+        pd.RangeIndex(numbers.start, numbers.stop) if isinstance(numbers, range) else pd.Index(numbers, dtype=np.int64)
+    )
+    if isinstance(columns, pd.DataFrame):
+        made = columns
+        made.index = index
+    else:
+        made = pd.DataFrame(columns, index=index, columns=None if names is None else list(names), copy=False)
+    made.attrs = {"source": source, "unit": unit, "read": read, "total": total}
+    return made
+
+
+def place(block: pd.DataFrame, row: int) -> str:
+    """Where the row of a block stands: ``"iris.csv, line 17"``."""
+    source, unit = block.attrs.get("source", "table"), block.attrs.get("unit", "row")
+    return f"{source}, {unit} {block.index[row]}"
+
+
+def column_names(count: int) -> list[str]:
+    """Names of columns that have none: x1, x2, ..."""
+    return [f"x{j + 1}" for j in range(count)]
+
+
+def unique_names(names: Sequence[str], *, source: str) -> list[str]:
+    """The names, if they differ.
+
+    Raises
+    ------
+    DataError
+        A name occurs twice.
+    """
+    seen: set[str] = set()
+    twice: dict[str, None] = {}
+    for name in names:
+        if name in seen:
+            twice[name] = None
+        seen.add(name)
+    if twice:
+        raise DataError(f"{source}, line 1: column names must differ; more than one is named {', '.join(twice)}")
+    return list(names)
+
+
+def one_after_another(parts: Iterable[tuple[int, Callable[[], Frames]]]) -> Frames:
+    """Rows of several files in turn; progress counts over all of them.
+
+    Parameters
+    ----------
+    parts : iterable of (size, open)
+        Bytes on disk of each file, and what opens it.
+
+    Raises
+    ------
+    DataError
+        A file's columns are not those of the first.
+    """
+    parts = list(parts)
+    total = sum(size for size, _ in parts)
+    done = 0
+    names: list[str] | None = None
+    for size, open_frames in parts:
+        for block in open_frames():
+            here = [str(name) for name in block.columns]
+            names = here if names is None else names
+            if here != names:
+                raise DataError(
+                    f"{block.attrs.get('source', 'table')}: expected the {len(names)} columns of the file before it; "
+                    f"got {len(here)} ({', '.join(here[:5])}, ...)"
+                )
+            block.attrs["read"], block.attrs["total"] = done + block.attrs.get("read", 0), total
+            yield block
+        done += size
+
+
+def beside(left: Frames, right: Frames) -> Frames:
+    """Columns of two files side by side (inputs and labels), row by row; the left file's place counts.
+
+    Raises
+    ------
+    DataError
+        One has fewer rows, or they share a column name.
+    """
+    waiting: pd.DataFrame | None = None
+    last = None
+    for block in left:
+        last = block
+        start = 0
+        while start < len(block):
+            if waiting is None or not len(waiting):
+                waiting = next(right, None)
+                if waiting is None:
+                    raise DataError(f"{place(block, start)}: no row is left in the file beside it")
+                continue
+            both = set(map(str, block.columns)) & set(map(str, waiting.columns))
+            if both:
+                raise DataError(f"{place(block, 0)}: both files have a column {', '.join(sorted(both))}")
+            count = min(len(block) - start, len(waiting))
+            here = block.iloc[start : start + count]
+            joined = pd.concat([here, waiting.iloc[:count].set_axis(here.index)], axis=1)
+            joined.attrs = dict(block.attrs)
+            yield joined
+            waiting = waiting.iloc[count:]
+            start += count
+    if waiting is None or not len(waiting):
+        waiting = next((block for block in right if len(block)), None)
+    if waiting is not None:
+        source = "the file beside it" if last is None else last.attrs.get("source", "the file beside it")
+        raise DataError(f"{place(waiting, 0)}: {source} has no row for it")

@@ -1,0 +1,66 @@
+"""Parquet files, one batch of rows at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpbench.data.formats.frames import Frames, frame, unique_names
+from gpbench.data.formats.source import open_seekable, reading
+from gpbench.errors import DataError
+
+__all__ = ["read_parquet"]
+
+_BATCH_VALUES = 1 << 21
+
+
+def read_parquet(path: str | Path, *, member: str | None = None) -> Frames:
+    """Rows of a parquet file: numbers and booleans as they are, text and categories as text.
+
+    Raises
+    ------
+    DataError
+        Damaged, empty, or columns of other types (lists, structs).
+    """
+    with open_seekable(path, member=member) as (file, name), reading(f"{name}, row 1"):
+        total = Path(path).stat().st_size
+        table = pq.ParquetFile(file)
+        rows = int(table.metadata.num_rows)
+        schema = table.schema_arrow
+        names = unique_names(list(schema.names), source=name)
+        if not rows or not names:
+            raise DataError(f"{name}, row 1: expected rows; got {rows} rows of {len(names)} columns")
+        done = 0
+        for batch in table.iter_batches(batch_size=max(1, _BATCH_VALUES // len(names)), use_threads=False):
+            columns = {key: _column(batch.column(j), f"{name}, row {done + 1}", key) for j, key in enumerate(names)}
+            yield frame(
+                pd.DataFrame(columns, copy=False),
+                numbers=range(done + 1, done + batch.num_rows + 1),
+                source=name,
+                unit="row",
+                read=total * (done + batch.num_rows) // rows,
+                total=total,
+            )
+            done += batch.num_rows
+
+
+def _column(array: Any, where: str, key: str) -> Any:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = array.cast(kind.value_type)
+        kind = array.type
+    if pa.types.is_null(kind):
+        return pd.Series([float("nan")] * len(array), dtype="float64")
+    if pa.types.is_boolean(kind):
+        return array.to_pandas() if array.null_count else array.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(kind) and not array.null_count:
+        return array.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_temporal(kind):
+        return array.cast(pa.string()).to_pandas()
+    raise DataError(f"{where}: column {key!r} must hold numbers, booleans or text; it holds {kind}")
