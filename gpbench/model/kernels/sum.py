@@ -1,0 +1,127 @@
+"""Sums of kernels."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from gpbench.errors import UsageError
+from gpbench.model.kernels.base import Features, Kernel
+from gpbench.model.kernels.white import White
+from gpbench.model.rows import Array
+
+__all__ = ["Sum"]
+
+
+class Sum(Kernel):
+    """Sum of kernels, in order; ``theta`` is theirs, one after the other.
+
+    Parameters
+    ----------
+    parts : tuple of Kernel
+        At least one; none is itself a sum, at most one is white noise. The i-th part that is not white noise gives its
+        names the prefix ``part{i}.``; white noise keeps ``log_white``.
+
+    Raises
+    ------
+    UsageError
+        The parts are not as said.
+    """
+
+    __slots__ = ("_ends", "_theta", "parts")
+
+    def __init__(self, parts: tuple[Kernel, ...]) -> None:
+        white = sum(isinstance(part, White) for part in parts)
+        if white > 1 or len(parts) == white or any(isinstance(part, Sum) for part in parts):
+            raise UsageError(f"a sum needs one kernel or more, none a sum, at most one white noise; got {parts}")
+        self.parts = parts
+        self._theta = np.concatenate([part.theta for part in parts])
+        self._theta.setflags(write=False)
+        self._ends = np.cumsum([part.theta.size for part in parts])[:-1]
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the hyper-parameters, shape (P,), read-only."""
+        return self._theta
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parts' hyper-parameters with the prefix ``part{i}.``."""
+        found: list[str] = []
+        index = 0
+        for part in self.parts:
+            if isinstance(part, White):
+                found.extend(part.names)
+            else:
+                found.extend(f"part{index}.{name}" for name in part.names)
+                index += 1
+        return tuple(found)
+
+    def with_theta(self, theta: npt.ArrayLike) -> Self:
+        """The same kernel with other hyper-parameters, shape (P,)."""
+        values = np.asarray(theta, dtype=np.float64)
+        if values.shape != self._theta.shape:
+            raise UsageError(f"this sum has {self._theta.size} hyper-parameters; got shape {values.shape}")
+        pieces = np.split(values, self._ends)
+        return type(self)(tuple(part.with_theta(piece) for part, piece in zip(self.parts, pieces, strict=True)))
+
+    def diag(self, A: Array) -> Array:
+        """Prior variances, white noise included, shape (n,)."""
+        total = self.parts[0].diag(A)
+        for part in self.parts[1:]:
+            total += part.diag(A)
+        return total
+
+    def diag_pullback(self, A: Array, g: Array) -> Array:
+        """Gradient (P,) from the adjoint g (n,) of ``diag(A)``."""
+        return np.concatenate([part.diag_pullback(A, g) for part in self.parts])
+
+    def bind(self, Z: Array) -> Features:
+        """Prepare once what depends on Z and ``theta``, for the hot path."""
+        return _SumFeatures(self, Z)
+
+    def spec(self) -> dict[str, Any]:
+        """Description that JSON can hold and ``kernel_from_spec`` reads, exact to the last bit."""
+        return {"kind": "sum", "parts": [part.spec() for part in self.parts]}
+
+
+class _SumFeatures(Features):
+    def __init__(self, kernel: Sum, Z: Array) -> None:
+        self._parts = [part.bind(Z) for part in kernel.parts]
+        self._white = [isinstance(part, White) for part in kernel.parts]
+        self._smooth = [part for part, white in zip(self._parts, self._white, strict=True) if not white]
+        self._k = np.empty((0, Z.shape[0]), order="F")
+
+    def cross(self, X: Array) -> Array:
+        first = self._smooth[0].cross(X)
+        if len(self._smooth) == 1:
+            return first
+        if self._k.shape[0] != X.shape[0]:
+            self._k = np.empty((X.shape[0], self._k.shape[1]), order="F")
+        np.add(first, self._smooth[1].cross(X), out=self._k)
+        for part in self._smooth[2:]:
+            self._k += part.cross(X)
+        return self._k
+
+    def pullback(self, G: Array) -> tuple[Array, Array]:
+        pieces = [
+            (np.zeros(1), None) if white else part.pullback(G)
+            for part, white in zip(self._parts, self._white, strict=True)
+        ]
+        return np.concatenate([dtheta for dtheta, _ in pieces]), _total([dZ for _, dZ in pieces if dZ is not None])
+
+    def gram(self) -> Array:
+        return _total([part.gram() for part in self._parts])
+
+    def gram_pullback(self, G: Array) -> tuple[Array, Array]:
+        pieces = [part.gram_pullback(G) for part in self._parts]
+        return np.concatenate([dtheta for dtheta, _ in pieces]), _total([dZ for _, dZ in pieces])
+
+
+def _total(arrays: list[Array]) -> Array:
+    total = arrays[0]
+    for other in arrays[1:]:
+        total += other
+    return total

@@ -1,0 +1,30 @@
+"""The two kinds of array that the model takes: plain float64 arrays, and rows that are read when they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Array", "Labels", "Rows"]
+
+Array = npt.NDArray[np.float64]
+Labels = npt.NDArray[Any]
+
+
+class Rows(Protocol):
+    """Inputs: an (n, d) array, or rows that are read and scaled when they are asked for.
+
+    Indexing with a slice or an integer array gives a float64 array (b, d).
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, d)."""
+
+    def __getitem__(self, rows: Any, /) -> Array:
+        """Rows as float64, shape (b, d)."""
+
+    def __len__(self) -> int:
+        """Number of rows."""
