@@ -1,0 +1,86 @@
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from gpbench.config import checkout, load_config
+from gpbench.errors import UsageError
+
+
+def load(folder, environ=None, **flags):
+    return load_config(flags, environ=environ or {}, folder=folder)
+
+
+def test_defaults_elsewhere_than_in_a_checkout(tmp_path):
+    config = load(tmp_path)
+    assert config.data == Path(platformdirs.user_cache_dir("gpbench", appauthor=False))
+    assert (config.results, config.store, config.mirror) == (tmp_path / "results", tmp_path / "results" / "runs", None)
+    assert set(config.origins.values()) == {"default"}
+
+
+def test_defaults_in_a_checkout():
+    root = checkout()
+    if root is None:
+        pytest.skip("gpbench does not run from a checkout")
+    config = load(root)
+    assert (config.data, config.results) == (root / "datasets" / "cache", root / "results")
+    assert load(root / "tests").data != config.data
+
+
+def test_nearer_places_overrule(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.gpbench]\ndata = "a"\nresults = "a"\nmirror = "a"\n')
+    assert load(tmp_path).data == tmp_path / "a"
+    (tmp_path / "gpbench.toml").write_text('data = "b"\nresults = "b"\n')
+    environ = {"GPBENCH_DATA": "c", "GPBENCH_RESULTS": "  ", "GPBENCH_MIRROR": ""}
+    config = load(tmp_path, environ)
+    assert (config.data, config.results, config.mirror) == (tmp_path / "c", tmp_path / "b", str(tmp_path / "a"))
+    assert config.origins == {
+        "data": "GPBENCH_DATA",
+        "results": "gpbench.toml",
+        "mirror": "pyproject.toml [tool.gpbench]",
+    }
+    config = load(tmp_path, environ, data="/d", results=None)
+    assert (config.data, config.results, config.origins["data"]) == (Path("/d"), tmp_path / "b", "--data")
+
+
+def test_a_mirror_may_be_an_address(tmp_path):
+    assert load(tmp_path, {"GPBENCH_MIRROR": "https://a/b"}).mirror == "https://a/b"
+
+
+def test_home_is_expanded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert load(tmp_path, {"GPBENCH_DATA": "~/x"}).data == tmp_path / "home" / "x"
+
+
+def test_other_tables_of_a_pyproject_are_not_ours(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.ruff]\nline-length = 3\n[project]\nname = "x"\n')
+    assert load(tmp_path).mirror is None
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("gpbench.toml", "data = [", r"gpbench\.toml cannot be read as TOML"),
+        ("gpbench.toml", b"\xff\xfe", r"gpbench\.toml cannot be read as TOML"),
+        ("gpbench.toml", "data = 3", r"gpbench\.toml: data must be a text that names a place; got 3"),
+        ("gpbench.toml", 'mirror = ""', "mirror must be a text that names a place; got ''"),
+        ("gpbench.toml", 'miror = "x"', r"gpbench\.toml: unknown setting 'miror'; did you mean mirror\?"),
+        ("pyproject.toml", "tool.gpbench = 3", r"pyproject\.toml \[tool\.gpbench\] must be a table of settings; got 3"),
+        ("pyproject.toml", "[tool.gpbench]\nx = 1", r"\[tool\.gpbench\]: unknown setting 'x'"),
+    ],
+)
+def test_wrong_files_are_refused(tmp_path, file, text, message):
+    (tmp_path / file).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UsageError, match=message):
+        load(tmp_path)
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "f").write_text("")
+    with pytest.raises(UsageError, match=r"f must be a folder; it is a file \(set by GPBENCH_RESULTS\)"):
+        load(tmp_path, {"GPBENCH_RESULTS": "f"})
+
+
+def test_unknown_flag(tmp_path):
+    with pytest.raises(UsageError, match="unknown setting 'datas'; did you mean data"):
+        load(tmp_path, datas="x")
