@@ -1,0 +1,43 @@
+"""Reports written to files: whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gpbench.errors import StoreError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["write_atomically"]
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name beside it and rename it; folders are made as needed.
+
+    A reader, or an interrupt, never meets half a file, and an older one stands until the new one is whole.
+
+    Parameters
+    ----------
+    path : Path
+    content : str or bytes
+        Text is written as UTF-8.
+
+    Raises
+    ------
+    StoreError
+        The place cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+            partial.replace(path)
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
