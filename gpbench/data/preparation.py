@@ -1,0 +1,237 @@
+"""Preparation: from blocks of a table to a data set on disk, streamed, so that memory does not grow with X.
+
+One pass over the file suffices for tables of numbers. Categories that are not known beforehand take a pass that counts
+them. Sorting and removal of duplicates work on the written matrix.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gpbench.data.columns import Layout, TextFoundError, layout_of, survey, with_categories
+from gpbench.data.dataset import Dataset, GivenSplits, content_checksum
+from gpbench.data.formats.frames import Frames
+from gpbench.data.prepared import MatrixWriter, open_prepared, partial_folder, save_rest
+from gpbench.data.recipe import Recipe
+from gpbench.data.rows import blocks_of, first_occurrences, impute_medians, sorted_order
+from gpbench.data.targets import Targets
+from gpbench.data.values import Values
+from gpbench.errors import DataError
+
+__all__ = ["Progress", "Recipe", "open_prepared", "prepare"]
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far and those to read in all (of the files on disk, over all passes)."""
+
+Tables = Callable[[], Frames]
+
+
+def prepare(
+    tables: Tables,
+    recipe: Recipe,
+    *,
+    id: str,  # noqa: A002 - the field of the data set bears this name
+    title: str,
+    folder: Path,
+    given: Sequence[tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]] = (),
+    notes: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Dataset:
+    """Prepare a data set and open it.
+
+    Parameters
+    ----------
+    tables : callable
+        Opens the table's blocks anew at each call.
+    recipe : Recipe
+        What to do with the columns and rows.
+    id, title : str
+        Of the data set.
+    folder : path
+        Where the prepared form goes; what stands there is replaced.
+    given : sequence of (train, test)
+        The publisher's splits, as row numbers of the table; not together with sorting or removal of rows.
+    notes : sequence of str
+        Remarks that come before those of preparation.
+    progress : callable, optional
+        Told how far reading has come.
+
+    Raises
+    ------
+    DataError
+        Values that are missing, infinite or no numbers, targets that do not fit the task, or a disk that is full; the
+        message names columns and the first line. Nothing half-made is left.
+    UsageError
+        The recipe does not fit the table.
+    """
+    meter = _Meter(progress)
+    with partial_folder(Path(folder)) as partial:
+        try:
+            layout = _layout(tables, recipe, meter)
+            targets, values = _stream(tables, recipe, layout, partial, meter)
+        except TextFoundError as found:
+            layout = _layout(tables, recipe, meter, text=found)
+            targets, values = _stream(tables, recipe, layout, partial, meter)
+        task, classes, y = targets.finish()
+        remarks = [*notes, *targets.notes(), *values.notes()]
+        digest, y = _finish_rows(partial, recipe, layout=layout, values=values, y=y, remarks=remarks)
+        splits = _given(given, targets.parts(), n=len(y), read=values.rows, changed=recipe.sort or recipe.deduplicate)
+        checksum = content_checksum(
+            digest, y, task=task, dtype=recipe.dtype, classes=classes, features=layout.names, given=splits
+        )
+        header = {
+            "id": id,
+            "title": title,
+            "task": task,
+            "n": len(y),
+            "d": len(layout.names),
+            "dtype": recipe.dtype,
+            "classes": list(classes),
+            "features": list(layout.names),
+            "checksum": checksum,
+            "notes": remarks,
+        }
+        save_rest(partial, header, y=y, given=splits)
+    return open_prepared(folder)
+
+
+class _Meter:
+    """Progress over several passes through the same files."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._before = 0
+        self.passes_left = 1
+
+    def pass_over(self, frames: Frames) -> Iterator[pd.DataFrame]:
+        total = 0
+        for block in frames:
+            yield block
+            total = int(block.attrs.get("total", 0))
+            if self._progress is not None and total:
+                read = int(block.attrs.get("read", 0))
+                self._progress(self._before + read, self._before + total * self.passes_left)
+        self._before += total
+        self.passes_left = max(1, self.passes_left - 1)
+
+
+def _layout(tables: Tables, recipe: Recipe, meter: _Meter, *, text: TextFoundError | None = None) -> Layout:
+    """The layout; categories that nobody told are looked for in the whole file."""
+    frames = tables()
+    try:
+        first = next(frames, None)
+        if first is None:
+            raise DataError("expected a table with rows; there are none")
+        layout = layout_of(first, recipe, also_text=() if text is None else (text.column,))
+    finally:
+        _close(frames)
+    imputed = recipe.impute is not None
+    wanted = [item for item in layout.features if item.kind != "number" and (imputed or not item.categories)]
+    while wanted:
+        counts: dict[str, Counter[str]] = {}
+        meter.passes_left = 2
+        late = set()
+        for block in meter.pass_over(tables()):
+            survey(counts, block, wanted)
+            late |= layout.late_text(block)
+        if not late:
+            return with_categories(layout, counts, impute=imputed)
+        layout = layout_of(first, recipe, also_text=[*late, *(item.column for item in wanted)])
+        wanted = [item for item in layout.features if item.kind != "number" and (imputed or not item.categories)]
+    return layout
+
+
+def _stream(tables: Tables, recipe: Recipe, layout: Layout, partial: Path, meter: _Meter) -> tuple[Targets, Values]:
+    targets, values = Targets(layout, recipe), Values(layout, recipe)
+    with MatrixWriter(partial / "raw.npy", d=len(layout.names), dtype=recipe.dtype) as writer:
+        for block in meter.pass_over(tables()):
+            if tuple(map(str, block.columns)) != layout.columns:
+                raise DataError(f"{block.attrs.get('source', 'table')}: the columns change within the table")
+            wanted = targets.wanted(block)
+            kept = block if wanted is None else block[wanted]
+            X = layout.encode(kept, recipe.dtype)
+            whole = values.check(X, kept, target=targets.present(kept))
+            if whole is not None:
+                X, kept = X[whole], kept[whole]
+            if not values.failed:
+                targets.add(kept)
+                writer.write(X)
+    values.raise_if_failed()
+    if not writer.n:
+        raise DataError("no row is left; all were left out or had missing values")
+    values.digest = writer.digest()
+    return targets, values
+
+
+def _finish_rows(
+    partial: Path,
+    recipe: Recipe,
+    *,
+    layout: Layout,
+    values: Values,
+    y: npt.NDArray[np.int64],
+    remarks: list[str],
+) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """Impute, remove duplicates, sort; leaves X.npy in place and returns its digest and the targets."""
+    raw, final = partial / "raw.npy", partial / "X.npy"
+    imputed = values.to_impute()
+    if not (imputed or recipe.deduplicate or recipe.sort):
+        raw.replace(final)
+        return values.digest, y
+    X: Any = np.load(raw, mmap_mode="r+" if imputed else "r", allow_pickle=False)
+    if imputed:
+        medians = impute_medians(X, imputed)
+        empty = [layout.names[j] for j, median in zip(imputed, medians, strict=True) if np.isnan(median)]
+        if empty:
+            raise DataError(f"column {', '.join(empty)}: all values are missing; drop it")
+        remarks.append(
+            "missing values set to the median: "
+            + ", ".join(f"{layout.names[j]} ({values.missing[j]} of {len(X)})" for j in imputed)
+        )
+    rows = np.arange(len(X))
+    if recipe.deduplicate:
+        rows = first_occurrences(X, y)
+        remarks.append(f"duplicates of (target, inputs) removed: {len(X) - len(rows)} of {len(X)} rows")
+    if recipe.sort:
+        rows = sorted_order(X, rows)
+        remarks.append("rows sorted by their inputs")
+    with MatrixWriter(final, d=X.shape[1], dtype=recipe.dtype) as writer:
+        for part in blocks_of(len(rows), X.shape[1]):
+            writer.write(X[rows[part]])
+    del X
+    raw.unlink()
+    return writer.digest(), y[rows]
+
+
+def _given(
+    given: Sequence[tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]],
+    parts: npt.NDArray[np.bool_] | None,
+    *,
+    n: int,
+    read: int,
+    changed: bool,
+) -> GivenSplits:
+    splits = [(np.asarray(train, dtype=np.int64), np.asarray(test, dtype=np.int64)) for train, test in given]
+    if splits and (changed or n != read):
+        raise DataError(f"given splits count the table's {read} rows; preparation changed them to {n}")
+    if parts is not None:
+        splits.append((np.flatnonzero(~parts), np.flatnonzero(parts)))
+    for train, test in splits:
+        if not len(train) or not len(test):
+            raise DataError("a given split has no training or no test rows")
+        if min(train.min(), test.min()) < 0 or max(train.max(), test.max()) >= n or len(np.intersect1d(train, test)):
+            raise DataError(f"a given split must hold separate row numbers in 0..{n - 1}")
+    return tuple(splits)
+
+
+def _close(frames: Frames) -> None:
+    close = getattr(frames, "close", None)
+    if close is not None:
+        close()

@@ -1,0 +1,167 @@
+"""The prepared form of a data set on disk: X.npy (memory-mapped), y.npy, given.npz where there are splits, header.json.
+
+A folder appears whole or not at all: everything is written beside it and renamed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+from gpbench.data.dataset import Dataset, GivenSplits, Ints
+from gpbench.errors import DataError
+
+__all__ = ["PREPARED_FORMAT", "MatrixWriter", "open_prepared", "partial_folder", "save_rest"]
+
+PREPARED_FORMAT = 1
+_HEADER_BYTES = 128
+
+
+class MatrixWriter:
+    """Writes an (n, d) ``.npy`` file row block by row block, n unknown until the end, and hashes it on the way.
+
+    Plain writes and not a memory map: on a full disk a write fails with an error, where a memory map ends the process.
+    """
+
+    def __init__(self, path: Path, *, d: int, dtype: str) -> None:
+        self.n = 0
+        self._d = d
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        self._hash = hashlib.sha256()
+        self._file = path.open("wb")
+        self._file.write(b"\0" * _HEADER_BYTES)
+
+    def write(self, rows: npt.NDArray[Any]) -> None:
+        """Append rows (b, d)."""
+        data = np.ascontiguousarray(rows, dtype=self._dtype)
+        self._hash.update(data.data)
+        self._file.write(data.data)
+        self.n += len(data)
+
+    def digest(self) -> bytes:
+        """sha256 of the rows' bytes."""
+        return self._hash.digest()
+
+    def close(self) -> None:
+        """Write the header, now that n is known."""
+        if self._file.closed:
+            return
+        try:
+            text = f"{{'descr': '{self._dtype.str}', 'fortran_order': False, 'shape': ({self.n}, {self._d}), }}"
+            head = b"\x93NUMPY\x01\x00" + (_HEADER_BYTES - 10).to_bytes(2, "little")
+            self._file.seek(0)
+            self._file.write(head + text.encode().ljust(_HEADER_BYTES - 11) + b"\n")
+        finally:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._file.close()
+
+
+@contextmanager
+def partial_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside ``folder``, renamed to it when the block ends well and removed when it does not.
+
+    Raises
+    ------
+    DataError
+        It cannot be written (a full disk, no permission).
+    """
+    mark = f"{socket.gethostname()}-{os.getpid()}"
+    partial = folder.parent / f".{folder.name}.{mark}-{uuid.uuid4().hex[:8]}.partial"
+    old = partial.with_suffix(".old")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _remove_orphans(folder)
+        partial.mkdir()
+        yield partial
+        if folder.exists():
+            folder.replace(old)
+        partial.replace(folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(f"{folder}: cannot be written: {reason}; nothing half-made is left") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _remove_orphans(folder: Path) -> None:
+    """Remove what killed processes of this machine left behind."""
+    host = socket.gethostname()
+    for path in folder.parent.glob(f".{folder.name}.{host}-*"):
+        owner = path.name.removeprefix(f".{folder.name}.{host}-").partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def save_rest(partial: Path, header: dict[str, Any], *, y: Ints, given: GivenSplits) -> None:
+    """Write what stands beside X.npy; the header is written last."""
+    np.save(partial / "y.npy", y, allow_pickle=False)
+    if given:
+        arrays = {f"{part}{i}": rows for i, split in enumerate(given) for part, rows in zip(_PARTS, split, strict=True)}
+        np.savez_compressed(partial / "given.npz", **cast("dict[str, Any]", arrays))
+    text = json.dumps({"format": PREPARED_FORMAT, **header, "given": len(given)}, indent=1)
+    (partial / "header.json").write_text(text, encoding="utf-8")
+
+
+_PARTS = ("train", "test")
+
+
+def open_prepared(folder: str | Path) -> Dataset:
+    """Open a prepared data set; X is memory-mapped, read only.
+
+    Raises
+    ------
+    DataError
+        Not there, of another format, or damaged; the message says to remove the folder.
+    """
+    folder = Path(folder)
+    try:
+        header = json.loads((folder / "header.json").read_text(encoding="utf-8"))
+        X = np.load(folder / "X.npy", mmap_mode="r", allow_pickle=False)
+        y = np.load(folder / "y.npy", allow_pickle=False)
+        promised = (header["format"], (header["n"], header["d"]), (header["n"],))
+        given: GivenSplits = ()
+        if header["given"]:
+            with np.load(folder / "given.npz", allow_pickle=False) as stored:
+                given = tuple((stored[f"train{i}"], stored[f"test{i}"]) for i in range(header["given"]))
+        opened = Dataset(
+            id=header["id"],
+            title=header["title"],
+            task=header["task"],
+            X=X,
+            y=y,
+            classes=tuple(header["classes"]),
+            features=tuple(header["features"]),
+            checksum=header["checksum"],
+            given=given,
+            notes=tuple(header["notes"]),
+        )
+    except FileNotFoundError:
+        raise DataError(f"{folder}: expected a prepared data set; there is none") from None
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise DataError(f"{folder}: the prepared data set is damaged ({error}); remove the folder") from error
+    found = (PREPARED_FORMAT, X.shape, y.shape)
+    if promised != found:
+        raise DataError(f"{folder}: expected format and shapes {promised}; got {found}; remove the folder")
+    return opened

@@ -1,0 +1,246 @@
+"""Splits: which rows train and which rows test, as a function of the data set, the protocol and the seed only.
+
+==============  =======================================================================================
+folds:K         K folds, shuffled, stratified where there are classes
+contiguous:K    K blocks in file order
+holdout:F*R     R random splits with a fraction F < 1 of test rows, or with F >= 1 test rows
+given           the publisher's own
+active:M/K      M random rows as an active set, then K folds over the remaining rows (sheth2015, section 5)
+==============  =======================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from gpbench.data.dataset import Dataset
+from gpbench.errors import UsageError, unknown_name
+
+__all__ = ["PROTOCOLS", "Protocol", "Split"]
+
+PROTOCOLS = {
+    "folds": "folds:10",
+    "contiguous": "contiguous:10",
+    "holdout": "holdout:0.2*5",
+    "given": "given",
+    "active": "active:200/10",
+}
+"""Each protocol's word, with an example."""
+
+# Streams of random numbers that differ although the seed is one.
+_HOLDOUT, _ACTIVE, _LIMIT = 1, 2, 3
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One division of a data set.
+
+    Attributes
+    ----------
+    protocol : str
+        Canonical text.
+    index, count : int
+        Which of how many, from 0.
+    seed : int
+        The seed it was drawn from.
+    train, test : int64 arrays
+        Row numbers, rising, without a row in common.
+    active : int64 array or None
+        The active set's rows; they neither train nor test.
+    """
+
+    protocol: str
+    index: int
+    count: int
+    seed: int
+    train: Ints
+    test: Ints
+    active: Ints | None = None
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a data set is split.
+
+    Attributes
+    ----------
+    kind : str
+        A key of :data:`PROTOCOLS`.
+    parts : int
+        Folds, blocks or repetitions; 0 for ``given``.
+    size : float
+        holdout: the fraction or number of test rows; active: the number of active rows; else 0.
+    """
+
+    kind: str
+    parts: int = 0
+    size: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Protocol:
+        """Protocol from its text form.
+
+        Raises
+        ------
+        UsageError
+            Unknown, or numbers that make no sense.
+        """
+        kind, colon, rest = text.strip().partition(":")
+        kind, rest = kind.strip().lower(), rest.replace(" ", "")
+        if kind not in PROTOCOLS:
+            raise unknown_name("split protocol", kind, PROTOCOLS)
+        if kind == "given":
+            if colon:
+                raise _malformed(text, kind)
+            return cls("given")
+        if kind == "holdout":
+            size, _, repeats = rest.partition("*")
+            return cls(kind, _whole(repeats or "1", text, kind, least=1), _test_size(size, text))
+        if kind == "active":
+            size, slash, folds = rest.partition("/")
+            if not slash:
+                raise _malformed(text, kind)
+            return cls(kind, _whole(folds, text, kind, least=2), float(_whole(size, text, kind, least=1)))
+        return cls(kind, _whole(rest, text, kind, least=2))
+
+    @property
+    def text(self) -> str:
+        """The canonical text form, from which ``parse`` makes the same protocol."""
+        size = str(int(self.size)) if self.size >= 1 else repr(self.size)
+        if self.kind == "holdout":
+            return f"holdout:{size}*{self.parts}"
+        if self.kind == "active":
+            return f"active:{size}/{self.parts}"
+        return self.kind if self.kind == "given" else f"{self.kind}:{self.parts}"
+
+    def count(self, dataset: Dataset) -> int:
+        """Number of splits of a data set.
+
+        Raises
+        ------
+        UsageError
+            The data set has no published splits, or too few rows.
+        """
+        if self.kind == "given":
+            if not dataset.given:
+                raise UsageError(f"data set {dataset.id} has no published splits; use folds:10 or another protocol")
+            return len(dataset.given)
+        if self.kind == "holdout":
+            self._test_rows(dataset)
+            return self.parts
+        rows = dataset.n - (int(self.size) if self.kind == "active" else 0)
+        if rows < self.parts:
+            raise UsageError(f"split {self.text} needs at least {self.parts} rows; data set {dataset.id} leaves {rows}")
+        return self.parts
+
+    def split(self, dataset: Dataset, index: int, *, seed: int, test_rows: int | None = None) -> Split:
+        """One split.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The rows.
+        index : int
+            Which split, from 0.
+        seed : int
+            At least 0. ``contiguous`` and ``given`` do not depend on it, but for the choice of ``test_rows``.
+        test_rows : int, optional
+            Keep at most so many test rows, drawn at random.
+
+        Raises
+        ------
+        UsageError
+            No such split, or numbers out of range.
+        """
+        count = self.count(dataset)
+        if not 0 <= index < count:
+            raise UsageError(f"split {self.text} of {dataset.id} has the indices 0..{count - 1}; got {index}")
+        if seed < 0:
+            raise UsageError(f"a seed must be at least 0; got {seed}")
+        if test_rows is not None and test_rows < 1:
+            raise UsageError(f"the limit of test rows must be at least 1; got {test_rows}")
+        active = None
+        if self.kind == "given":
+            train, test = dataset.given[index]
+        elif self.kind == "contiguous":
+            train, test = _block(dataset.n, index, count)
+        elif self.kind == "holdout":
+            rng = np.random.default_rng([seed, _HOLDOUT, index])
+            train, test = _draw(dataset.n, self._test_rows(dataset), rng)
+        elif self.kind == "active":
+            # The same active set for all folds.
+            rest, active = _draw(dataset.n, int(self.size), np.random.default_rng([seed, _ACTIVE]))
+            train, test = _fold(dataset, rest, index, count=count, seed=seed)
+        else:
+            train, test = _fold(dataset, None, index, count=count, seed=seed)
+        if test_rows is not None and len(test) > test_rows:
+            _, chosen = _draw(len(test), test_rows, np.random.default_rng([seed, _LIMIT, index]))
+            test = test[chosen]
+        return Split(self.text, index, count, seed, train, test, active)
+
+    def _test_rows(self, dataset: Dataset) -> int:
+        rows = int(self.size) if self.size >= 1 else round(self.size * dataset.n)
+        if not 1 <= rows < dataset.n:
+            raise UsageError(
+                f"split {self.text} of {dataset.id} would test {rows} of {dataset.n} rows; "
+                "at least one row must test and one must train"
+            )
+        return rows
+
+
+def _fold(dataset: Dataset, rows: Ints | None, index: int, *, count: int, seed: int) -> tuple[Ints, Ints]:
+    """Training and test rows of one fold over ``rows`` (None: all)."""
+    y = dataset.y if rows is None else dataset.y[rows]
+    # Where each class has fewer rows than there are folds, nothing can be stratified.
+    stratified = bool(dataset.classes) and int(np.bincount(y).max()) >= count
+    kind = StratifiedKFold if stratified else KFold
+    folds = kind(n_splits=count, shuffle=True, random_state=seed % 2**32)
+    with warnings.catch_warnings():
+        # A class with fewer rows than folds is missing from some of them: intended.
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        train, test = next(islice(folds.split(np.empty((len(y), 0)), y), index, None))
+    if rows is not None:
+        train, test = rows[train], rows[test]
+    return train.astype(np.int64, copy=False), test.astype(np.int64, copy=False)
+
+
+def _block(n: int, index: int, count: int) -> tuple[Ints, Ints]:
+    start, stop = n * index // count, n * (index + 1) // count
+    return np.concatenate([np.arange(start), np.arange(stop, n)]), np.arange(start, stop)
+
+
+def _draw(n: int, size: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """The rows left and the ``size`` rows drawn, both rising."""
+    drawn = np.zeros(n, dtype=bool)
+    drawn[rng.choice(n, size, replace=False, shuffle=False)] = True
+    return np.flatnonzero(~drawn), np.flatnonzero(drawn)
+
+
+def _whole(digits: str, text: str, kind: str, *, least: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,12}", digits):
+        raise _malformed(text, kind)
+    if int(digits) < least:
+        raise UsageError(f"split {text!r}: expected a number of at least {least}; got {digits}")
+    return int(digits)
+
+
+def _test_size(digits: str, text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,12}|[0-9]{0,12}\.[0-9]{1,12}", digits):
+        raise _malformed(text, "holdout")
+    size = float(digits)
+    if size == 0 or (size > 1 and not size.is_integer()) or (size == 1 and "." in digits):
+        raise UsageError(f"split {text!r}: expected a fraction between 0 and 1 or a number of test rows; got {digits}")
+    return size
+
+
+def _malformed(text: str, kind: str) -> UsageError:
+    return UsageError(f"split {text!r}: expected the form {PROTOCOLS[kind]}")

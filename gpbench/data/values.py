@@ -1,0 +1,146 @@
+"""The check of every input value: what is missing, infinite or constant, by column, with the first place."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gpbench.data.columns import Layout
+from gpbench.data.formats.frames import place
+from gpbench.data.recipe import Recipe
+from gpbench.errors import DataError
+
+__all__ = ["Values"]
+
+_NAMED = 8
+
+
+class Values:
+    """Counts over all blocks.
+
+    Attributes
+    ----------
+    rows : int
+        Rows seen.
+    missing : dict
+        Column of X to the number of its missing values.
+    digest : bytes
+        sha256 of the rows as they were written.
+    """
+
+    def __init__(self, layout: Layout, recipe: Recipe) -> None:
+        self.rows = 0
+        self.missing: dict[int, int] = {}
+        self.digest = b""
+        self._layout = layout
+        self._recipe = recipe
+        self._infinite: dict[int, int] = {}
+        self._target_missing = 0
+        self._dropped = 0
+        self._first = ""
+        self._low = np.full(len(layout.names), np.inf)
+        self._high = np.full(len(layout.names), -np.inf)
+
+    def check(
+        self, X: npt.NDArray[np.floating], block: pd.DataFrame, *, target: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_] | None:
+        """Take in a block; the rows to keep, or None for all of them."""
+        self.rows += len(X)
+        if not len(X):
+            return None
+        low, high = X.min(axis=0), X.max(axis=0)  # NaN shows in both, and nothing else costs less
+        if target.all() and np.isfinite(low).all() and np.isfinite(high).all():
+            np.minimum(self._low, low, out=self._low)
+            np.maximum(self._high, high, out=self._high)
+            return None
+        return self._look(X, block, target)
+
+    def _look(
+        self, X: npt.NDArray[np.floating], block: pd.DataFrame, target: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_] | None:
+        gone, infinite = np.isnan(X), np.isinf(X)
+        keep = None
+        if self._recipe.missing == "drop" and self._recipe.impute is None:
+            keep = ~gone.any(axis=1) & target
+            self._dropped += int((~keep).sum())
+            gone[~keep] = infinite[~keep] = False
+            target = target | ~keep
+        bad_rows = infinite.any(axis=1) | ~target
+        for table, counts in ((gone, self.missing), (infinite, self._infinite)):
+            for j in np.flatnonzero(table.any(axis=0)).tolist():
+                counts[j] = counts.get(j, 0) + int(table[:, j].sum())
+        self._target_missing += int((~target).sum())
+        if self._recipe.impute is None:
+            bad_rows |= gone.any(axis=1)
+        if bad_rows.any() and not self._first:
+            self._first = place(block, int(np.argmax(bad_rows)))
+        fine = ~(gone | infinite)
+        if keep is not None:
+            fine &= keep[:, None]
+        self._low = np.minimum(self._low, np.where(fine, X, np.inf).min(axis=0))
+        self._high = np.maximum(self._high, np.where(fine, X, -np.inf).max(axis=0))
+        return keep
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error is certain; the rest of the file is read only to count."""
+        return bool(self._first)
+
+    def raise_if_failed(self) -> None:
+        """Raise the error of the whole file.
+
+        Raises
+        ------
+        DataError
+            Naming the columns, how many values, and the first line.
+        """
+        if not self._first:
+            return
+        names = self._layout.names
+        said = []
+        if self.missing and self._recipe.impute is None:
+            said.append(f"missing values in column {_some(self.missing, names)}")
+        if self._target_missing:
+            said.append(f"missing targets in column {', '.join(self._layout.target)} ({self._target_missing})")
+        if self._infinite:
+            bound = f" (beyond {self._recipe.dtype}'s range, or written so)"
+            said.append(f"infinite values in column {_some(self._infinite, names)}{bound}")
+        hint = (
+            "; fill them with --impute median, or drop rows or columns" if self.missing and not self._infinite else ""
+        )
+        raise DataError(f"{self._first}: {'; '.join(said)}; this is the first such row{hint}")
+
+    def to_impute(self) -> list[int]:
+        """Columns of X with missing values to be filled."""
+        return sorted(self.missing)
+
+    def notes(self) -> list[str]:
+        """What is worth recording."""
+        said = []
+        one_hot = [item for item in self._layout.features if item.kind == "one-hot"]
+        if one_hot:
+            rule = "sorted categories" + (", the first left out" if self._recipe.drop_first else "")
+            said.append(f"one-hot coded ({rule}): {', '.join(item.column for item in one_hot)}")
+        ordered = [item for item in self._layout.features if item.kind == "ordered"]
+        said += [f"coded as 0, 1, ...: {item.column} ({', '.join(item.categories)})" for item in ordered]
+        away = set(self._layout.columns) - {item.column for item in self._layout.features} - set(self._layout.target)
+        away.discard(self._layout.part or "")
+        if away:
+            said.append(f"columns dropped: {', '.join(name for name in self._layout.columns if name in away)}")
+        if self._dropped:
+            said.append(f"rows with missing values left out: {self._dropped}")
+        filled = [item.column for item in self._layout.features if item.filler >= 0]
+        if filled:
+            said.append(f"missing categories set to the most frequent one: {', '.join(filled)}")
+        constant = [self._layout.names[j] for j in np.flatnonzero(self._low == self._high).tolist()]
+        if constant:
+            more = f" and {len(constant) - _NAMED} more" if len(constant) > _NAMED else ""
+            said.append(f"constant columns: {', '.join(constant[:_NAMED])}{more}")
+        return said
+
+
+def _some(counts: dict[int, int], names: tuple[str, ...]) -> str:
+    shown = [f"{names[j]} ({count})" for j, count in sorted(counts.items())]
+    more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+    return ", ".join(shown[:_NAMED]) + more
