@@ -127,7 +127,7 @@ def add_to_diagonal(A: Array, amount: float) -> None:
 
 
 def trsm(L: Array, B: Array, *, side: Side = "left", trans: bool = False, overwrite: bool = False) -> Array:
-    """Solve op(L) X = B (``side="left"``) or X op(L) = B (``"right"``), L lower triangular; ``trans`` makes op(L) Lᵀ."""
+    """Solve op(L) X = B (``side="left"``) or X op(L) = B (``"right"``), L lower triangular; op(L) = Lᵀ if ``trans``."""
     return blas.dtrsm(1.0, L, B, side=int(side == "right"), lower=1, trans_a=int(trans), overwrite_b=int(overwrite))
 
 

@@ -114,7 +114,7 @@ class Features(ABC):
 
     @abstractmethod
     def pullback(self, G: Array) -> tuple[Array, Array]:
-        """Gradients (dtheta (P,), dZ (m, d)) from the adjoint G (b, m) of the last ``cross``; fastest in Fortran order."""
+        """Gradients (dtheta (P,), dZ (m, d)) from the adjoint G (b, m) of the last ``cross``."""
 
     @abstractmethod
     def gram(self) -> Array:

@@ -1,0 +1,150 @@
+"""How inducing inputs are chosen: k-means++ seeding with Lloyd's iterations, random rows, or all rows."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from gpbench.errors import DataError, UsageError
+from gpbench.model.rows import Array, Rows
+
+__all__ = ["RULES", "InducingRule"]
+
+RULES = ("kmeans", "random", "all", "none")
+"""The rules: centres of k-means, random rows, all rows, and none (for schemes without inducing inputs)."""
+
+_LLOYD_ITERATIONS = 20
+"""Lloyd's iterations at most. After 20 the distortion is within 1 % of its limit and the choice runs on the clock."""
+
+
+@dataclass(frozen=True)
+class InducingRule:
+    """A rule that chooses inducing inputs; the same rule and rows give the same inputs.
+
+    Parameters
+    ----------
+    rule : {"kmeans", "random", "all", "none"}
+        ``all`` gives all rows in their order, duplicates too.
+    count : str or int
+        A number (``"100"``), a percentage of the rows (``"3%"``), or ``"all"``, which makes any rule ``all``.
+    seed : int
+        From which the choice is drawn.
+    rows : int
+        k-means looks at no more than this many random rows.
+
+    Raises
+    ------
+    UsageError
+        Unknown rule, or a count that is none of these.
+    """
+
+    rule: str
+    count: str | int = "100"
+    seed: int = 0
+    rows: int = 20_000
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise UsageError(f"inducing rule must be one of {', '.join(RULES)}; got {self.rule!r}")
+        if self.rows < 1:
+            raise UsageError(f"k-means needs at least one row to look at; got {self.rows}")
+        self._parsed()
+
+    def number(self, n: int) -> int:
+        """Number of inducing inputs for n rows.
+
+        Raises
+        ------
+        UsageError
+            There are fewer rows than inducing points, or the rule is ``none``.
+        """
+        if self.rule == "none":
+            raise UsageError("this scheme takes no inducing inputs, yet they were asked for")
+        amount, percent = self._parsed()
+        if self.rule == "all" or math.isinf(amount):
+            return n
+        M = max(1, round(amount / 100 * n)) if percent else int(amount)
+        if n < M:
+            raise UsageError(f"fewer rows than inducing points: {n} rows, {M} inducing points (count {self.count})")
+        return M
+
+    def choose(self, X: Rows) -> Array:
+        """Inducing inputs Z (M, d) for rows X (n, d).
+
+        ``kmeans`` and ``random`` never give the same input twice. Where the rows looked at hold fewer distinct ones
+        than were asked for, Z holds each of those once and M is smaller than ``number(n)``.
+
+        Raises
+        ------
+        UsageError
+            There are fewer rows than inducing points, or the rule is ``none``.
+        DataError
+            A row that was chosen or looked at holds NaN or infinity.
+        """
+        n = len(X)
+        M = self.number(n)
+        if self.rule == "all" or self._parsed() == (math.inf, False):
+            return _finite(np.array(X[0:n], dtype=np.float64))
+        rng = np.random.default_rng(self.seed)
+        if self.rule == "random":
+            Z = _distinct(_finite(_take(X, rng.choice(n, size=M, replace=False))))
+            if len(Z) < M:
+                others = rng.permutation(n) if n <= self.rows else rng.choice(n, size=max(M, self.rows), replace=False)
+                Z = _distinct(np.concatenate([Z, _finite(_take(X, others))]))[:M]
+            return Z
+        sample = X[0:n] if n <= self.rows else _take(X, rng.choice(n, size=max(M, self.rows), replace=False))
+        return _kmeans(_finite(np.ascontiguousarray(sample, dtype=np.float64)), M, seed=int(rng.integers(2**31)))
+
+    def _parsed(self) -> tuple[float, bool]:
+        """Amount (infinite for ``all``) and whether it is a percentage."""
+        text = str(self.count).strip()
+        if text == "all":
+            return math.inf, False
+        percent = text.endswith("%")
+        try:
+            amount = float(text.removesuffix("%")) if percent else int(text)
+        except ValueError:
+            amount = math.nan
+        if not (amount > 0 and (amount <= 100 or not percent)):  # also catches NaN
+            raise UsageError(f"the number of inducing points must be like 100, 3% or all; got {self.count!r}")
+        return float(amount), percent
+
+
+def _take(X: Rows, index: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Array:
+    """Rows in the order of ``index``, read in ascending order, which is what a memory-mapped file likes."""
+    order = np.argsort(index)
+    sorted_rows = np.asarray(X[index[order]], dtype=np.float64)
+    rows = np.empty_like(sorted_rows)
+    rows[order] = sorted_rows
+    return rows
+
+
+def _finite(rows: Array) -> Array:
+    if not np.isfinite(rows).all():
+        raise DataError("inducing inputs need finite rows; got NaN or infinity among them")
+    return rows
+
+
+def _distinct(rows: Array) -> Array:
+    """Distinct rows in the order of their first appearance."""
+    _, first = np.unique(rows, axis=0, return_index=True)
+    return rows[np.sort(first)]
+
+
+def _kmeans(rows: Array, M: int, *, seed: int) -> Array:
+    """Centres of k-means++ and Lloyd; the distinct rows themselves where there are no more than M."""
+    model = KMeans(M, init="k-means++", n_init=1, max_iter=_LLOYD_ITERATIONS, random_state=seed, algorithm="lloyd")
+    with warnings.catch_warnings():
+        # fewer distinct rows than centres: dealt with below
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(rows)
+    Z = _distinct(np.asarray(model.cluster_centers_, dtype=np.float64))
+    if len(Z) < M or len(np.unique(model.labels_)) < M:
+        distinct = _distinct(rows)
+        return distinct if len(distinct) <= M else Z
+    return Z

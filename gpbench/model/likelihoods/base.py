@@ -1,0 +1,163 @@
+"""What a likelihood is: densities and derivatives, expectations under a normal law, and predictive distributions.
+
+=========  ===============================================================  =========
+symbol     meaning                                                          shape
+=========  ===============================================================  =========
+y          targets: classes 0..C-1, ordinal categories, or counts           (n,)
+f          latent values                                                    (n,)
+mu, var    mean and variance of q(f)                                        (n,)
+mean, var  the same at prediction, one column for each latent function      (n, F)
+ℓ          log p(y | f)                                                     (n,)
+=========  ===============================================================  =========
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from gpbench.errors import DataError, UsageError
+from gpbench.model.rows import Array, Labels
+
+__all__ = ["Likelihood", "Prediction", "Score"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predictive distribution of each row.
+
+    Attributes
+    ----------
+    point : (n,)
+        Predicted class (an integer), or predictive mean of a count: what ``error`` is computed from.
+    probabilities : (n, C) or None
+        Probabilities of the classes; None for counts.
+    """
+
+    point: Labels
+    probabilities: Array | None = None
+
+    @property
+    def values(self) -> Array:
+        """Probabilities (n, C), or the predictive mean (n,) where there are no classes."""
+        return self.point if self.probabilities is None else self.probabilities
+
+
+class Score(NamedTuple):
+    """How well targets were predicted.
+
+    Attributes
+    ----------
+    log_density : (n,)
+        Log predictive probability of the observed target (nats).
+    error : (n,)
+        Zero-one error of the predicted class, or the fractional error of a count.
+    values : (n, C) or (n,)
+        Predicted probabilities, or the predictive mean of a count.
+    """
+
+    log_density: Array
+    error: Array
+    values: Array
+
+
+class Likelihood(ABC):
+    """p(y | f), one factor for each row."""
+
+    name: ClassVar[str]
+    tasks: ClassVar[frozenset[str]]
+
+    def spec(self) -> dict[str, Any]:
+        """Name and parameters as JSON can hold them; ``likelihood_from_spec`` reads them."""
+        return {"name": self.name}
+
+    @abstractmethod
+    def n_latent(self, classes: int) -> int:
+        """Number of latent functions F for a number of classes (0 for counts).
+
+        Raises
+        ------
+        UsageError
+            The likelihood cannot have so many classes.
+        """
+
+    @abstractmethod
+    def check_targets(self, y: Labels, classes: int) -> None:
+        """Check that the targets are in the likelihood's range.
+
+        Raises
+        ------
+        UsageError
+            The likelihood cannot have so many classes.
+        DataError
+            A target is out of range.
+        """
+
+    @abstractmethod
+    def log_density(self, y: Labels, f: Array) -> Array:
+        """Log p(y | f), shape (n,)."""
+
+    @abstractmethod
+    def derivatives(self, y: Labels, f: Array) -> tuple[Array, Array]:
+        """First and second derivative of log p(y | f) in f, each of shape (n,)."""
+
+    @abstractmethod
+    def expectations(self, y: Labels, mu: Array, var: Array) -> tuple[Array, Array, Array]:
+        """E ℓ under f ~ N(mu, var) and its derivatives.
+
+        Returns
+        -------
+        e, g, h : (n,)
+            E ℓ, ∂e/∂mu and ∂e/∂var (which is about E ℓ''/2).
+        """
+
+    @abstractmethod
+    def predict(self, mean: Array, var: Array) -> Prediction:
+        """Predictive distribution from the latent mean and variance, each of shape (n, F)."""
+
+    @abstractmethod
+    def log_predictive(self, y: Labels, mean: Array, var: Array) -> Array:
+        """Log predictive probability of the observed target, computed directly, shape (n,)."""
+
+    @abstractmethod
+    def error(self, y: Labels, point: Labels) -> Array:
+        """Error of each prediction, shape (n,)."""
+
+    def point(self, mean: Array, var: Array) -> Labels:
+        """Predicted class or predictive mean, shape (n,), from the latent mean and variance, each of shape (n, F)."""
+        return self.predict(mean, var).point
+
+    def score(self, y: Labels, mean: Array, var: Array) -> Score:
+        """Log predictive probability, error and predictive values of observed targets."""
+        prediction = self.predict(mean, var)
+        return Score(self.log_predictive(y, mean, var), self.error(y, prediction.point), prediction.values)
+
+
+def check_classes(y: Labels, classes: int) -> None:
+    """Check that labels are integers 0..classes-1.
+
+    Raises
+    ------
+    DataError
+        They are not.
+    """
+    y = np.asarray(y)
+    if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
+        raise DataError(f"labels must be a vector of integers 0..{classes - 1}; got {y.dtype} of shape {y.shape}")
+    if y.size and not (y.min() >= 0 and y.max() < classes):
+        raise DataError(f"labels must lie in 0..{classes - 1}; got values from {y.min()} to {y.max()}")
+
+
+def require_binary(name: str, classes: int) -> None:
+    """Check that there are two classes.
+
+    Raises
+    ------
+    UsageError
+        There are not.
+    """
+    if classes != 2:
+        raise UsageError(f"likelihood {name} needs 2 classes; got {classes}")

@@ -1,0 +1,228 @@
+"""The posterior that every scheme ends in, and prediction, which is written once.
+
+A scheme finds q(u) for each latent function; this module turns it into predictive probabilities, scores them, and saves
+and loads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpbench.errors import DataError, GpbenchError, UsageError
+from gpbench.model import storage
+from gpbench.model.kernels import kernel_from_spec
+from gpbench.model.latent import Latent, Marginals
+from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood_from_spec
+from gpbench.model.rows import Array, Labels, Rows
+
+__all__ = ["Latent", "Posterior", "Predictor", "load_posterior", "register_posterior"]
+
+BLOCK = 1024
+"""Rows predicted at a time; kernel values and their projections then stay in the cache."""
+
+
+class Predictor(Protocol):
+    """What the harness needs of a posterior; other models than Gaussian processes can offer it too."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What is to be recorded about the fit, as JSON can hold it: ``jitter``, ``stopped_by``, hyper-parameters."""
+
+    def predict(self, X: Rows, /) -> Prediction:
+        """Predictive distribution of each row."""
+
+    def score(self, X: Rows, y: Labels, /) -> Score:
+        """Log predictive probability and error of observed targets, and the predictive values."""
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that ``load_posterior`` reads, to be saved together with others."""
+
+    def save(self, path: Path, /) -> None:
+        """Write an npz file that ``load_posterior`` reads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Gaussian posteriors of the latent functions with a likelihood.
+
+    Parameters
+    ----------
+    latents : tuple of Latent
+        One for each latent function, F in all.
+    likelihood : Likelihood
+        p(y | f).
+    classes : int
+        Number of classes of the data set, 0 for counts.
+    facts : mapping
+        What is to be recorded about the fit, as JSON can hold it.
+
+    Raises
+    ------
+    UsageError
+        The number of latent functions is not what the likelihood needs.
+    """
+
+    latents: tuple[Latent, ...]
+    likelihood: Likelihood
+    classes: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        needed = self.likelihood.n_latent(self.classes)
+        if len(self.latents) != needed:
+            raise UsageError(
+                f"likelihood {self.likelihood.name} with {self.classes} classes needs {needed} latent functions; "
+                f"got {len(self.latents)}"
+            )
+
+    @cached_property
+    def _marginals(self) -> tuple[Marginals, ...]:
+        return tuple(latent.marginals() for latent in self.latents)
+
+    def latent(self, X: Rows) -> tuple[Array, Array]:
+        """Mean and variance of each latent function.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Inputs; read block by block.
+
+        Returns
+        -------
+        mean, var : (n, F)
+            Of q(f(x)), white noise included in the variance.
+
+        Raises
+        ------
+        UsageError
+            X has another number of columns than the inducing inputs.
+        """
+        n, F = len(X), len(self.latents)
+        d = self.latents[0].Z.shape[1]
+        if len(X.shape) != 2 or X.shape[1] != d:
+            raise UsageError(f"expected rows with {d} columns, as in training; got shape {tuple(X.shape)}")
+        mean, var = np.empty((n, F)), np.empty((n, F))
+        for rows in _blocks(n):
+            block = X[rows]
+            for index, marginals in enumerate(self._marginals):
+                mean[rows, index], var[rows, index] = marginals(block)
+        return mean, var
+
+    def predict(self, X: Rows) -> Prediction:
+        """Predictive distribution of each row of X (n, d)."""
+        return self.likelihood.predict(*self.latent(X))
+
+    def score(self, X: Rows, y: Labels) -> Score:
+        """Log predictive probability (nats) and error of the targets y (n,) of X (n, d), and the predictive values.
+
+        Raises
+        ------
+        DataError
+            A target is out of range, or there are not as many as rows.
+        """
+        if len(y) != len(X):
+            raise DataError(f"expected one target for each of {len(X)} rows; got {len(y)}")
+        self.likelihood.check_targets(y, self.classes)
+        return self.likelihood.score(y, *self.latent(X))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays that :func:`load_posterior` reads, to be saved together with others."""
+        described, arrays = [], {}
+        for index, latent in enumerate(self.latents):
+            described.append(
+                {
+                    "kernel": latent.kernel.spec(),
+                    "form": latent.form,
+                    "jitter": float(latent.jitter),
+                    "mean": float(latent.mean),
+                }
+            )
+            arrays.update({f"{index}.Z": latent.Z, f"{index}.m_w": latent.m_w, f"{index}.root": latent.root})
+        meta = {
+            "likelihood": self.likelihood.spec(),
+            "classes": self.classes,
+            "facts": dict(self.facts),
+            "latents": described,
+        }
+        return storage.pack("gp", meta, arrays)
+
+    def save(self, path: Path) -> None:
+        """Write an npz file that :func:`load_posterior` reads; the loaded one predicts the same to the bit."""
+        storage.write(path, self.arrays())
+
+
+Build = Callable[[Mapping[str, Any], Mapping[str, npt.NDArray[Any]]], Predictor]
+
+
+def _build_gp(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Posterior:
+    latents = tuple(
+        Latent(
+            kernel=kernel_from_spec(described["kernel"]),
+            Z=arrays[f"{index}.Z"],
+            m_w=arrays[f"{index}.m_w"],
+            root=arrays[f"{index}.root"],
+            form=described["form"],
+            jitter=described["jitter"],
+            mean=described["mean"],
+        )
+        for index, described in enumerate(meta["latents"])
+    )
+    return Posterior(latents, likelihood_from_spec(meta["likelihood"]), classes=meta["classes"], facts=meta["facts"])
+
+
+_BUILDERS: dict[str, Build] = {"gp": _build_gp}
+
+
+def register_posterior(kind: str, build: Build) -> None:
+    """Make :func:`load_posterior` know another kind of model.
+
+    Parameters
+    ----------
+    kind : str
+        The kind that the model's ``arrays()`` gives to :func:`gpbench.model.storage.pack`.
+    build : callable
+        Builds the model from the JSON part and the arrays.
+
+    Raises
+    ------
+    UsageError
+        Another builder has that kind already.
+    """
+    if _BUILDERS.setdefault(kind, build) is not build:
+        raise UsageError(f"a builder of posteriors of kind {kind!r} exists already")
+
+
+def load_posterior(path: Path) -> Predictor:
+    """Load what ``save`` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        An npz file; arrays that are no part of the posterior are left alone.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, is broken, holds pickles, or holds no posterior of a known kind (a scheme with a kind
+        of its own registers it when its module is imported).
+    """
+    kind, meta, arrays = storage.read(path)
+    build = _BUILDERS.get(kind)
+    if build is None:
+        raise DataError(f"{path} holds a posterior of kind {kind!r}; known kinds: {', '.join(sorted(_BUILDERS))}")
+    try:
+        return build(meta, arrays)
+    except (GpbenchError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{path} holds a broken posterior: {type(error).__name__}: {error}") from error
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    for start in range(0, n, BLOCK):
+        yield slice(start, min(start + BLOCK, n))
