@@ -1,0 +1,144 @@
+"""Generated data sets: any number of rows, none of which depends on how many are made.
+
+Rows come in blocks of :data:`BLOCK`, each from a random stream of its own, so that ``twonorm-gen:1000`` is the head of
+``twonorm-gen:1000000`` and a block can be made without those before it.
+
+============  ================================================================================================
+twonorm-gen   Breiman (1996): N(-a, I) against N(a, I) in 20 inputs, a = 2 / sqrt(20) in each
+ringnorm-gen  Breiman (1996): N(a, I) against N(0, 4 I) in 20 inputs; the signs of the labels are DELVE's
+waveform3     Breiman, Friedman, Olshen, Stone (1984): mixtures of two of three triangles in 21 inputs, with noise
+prior3        villacampa2017, section 4.2: the largest of three functions drawn from the Gaussian process prior
+============  ================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gpbench.data.formats.frames import frame
+from gpbench.errors import UsageError, unknown_name
+
+__all__ = ["BLOCK", "GENERATORS", "blocks", "parse", "prior_features"]
+
+BLOCK = 10_000
+"""Rows of one random stream."""
+
+_ROWS_MOST = 1_000_000_000
+_ENTROPY = 20150509  # any number; fixed, since a generated data set is a function of its id alone
+
+Array = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
+
+
+def twonorm(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
+    """Rows (n, 20) and labels -1, +1."""
+    y = 2 * rng.integers(0, 2, size=n) - 1
+    return rng.standard_normal((n, 20)) + y[:, None] * (2 / np.sqrt(20)), y
+
+
+def ringnorm(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
+    """Rows (n, 20) and labels: -1 around a, +1 around 0 with twice the standard deviation."""
+    y = 2 * rng.integers(0, 2, size=n) - 1
+    outer = (y == 1)[:, None]
+    noise = rng.standard_normal((n, 20))
+    return np.where(outer, 2 * noise, noise + 2 / np.sqrt(20)), y
+
+
+def waveform(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
+    """Rows (n, 21) and labels 1, 2, 3: u h_a + (1 - u) h_b + noise, triangles (a, b) = (1, 2), (1, 3), (2, 3)."""
+    place = np.arange(1, 22)
+    triangles = np.array([np.maximum(6 - np.abs(place - centre), 0) for centre in (11, 15, 7)], dtype=np.float64)
+    pairs = np.array([(0, 1), (0, 2), (1, 2)])
+    y = rng.integers(0, 3, size=n)
+    u = rng.random((n, 1))
+    first, second = triangles[pairs[y, 0]], triangles[pairs[y, 1]]
+    return u * first + (1 - u) * second + rng.standard_normal((n, 21)), y + 1
+
+
+def prior(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
+    """Rows (n, 2), uniform on [-2.5, 2.5]^2, and labels 1, 2, 3 by the largest latent function.
+
+    The functions are the same for all blocks. A draw of f on n points would cost n^3; the squared exponential has an
+    exact expansion in few functions on so small a square (:func:`prior_features`), with independent normal weights.
+    """
+    weights = np.random.default_rng(np.random.SeedSequence(_ENTROPY, spawn_key=(99,))).standard_normal((3, 48, 48))
+    X = rng.uniform(-2.5, 2.5, size=(n, 2))
+    left, right = prior_features(X[:, 0]), prior_features(X[:, 1])
+    f = np.einsum("ni,kij,nj->nk", left, weights, right, optimize=True)
+    return X, f.argmax(axis=1).astype(np.int64) + 1
+
+
+def prior_features(x: Array) -> Array:
+    """Functions phi with phi(x) . phi(x') = exp(-(x - x')^2 / 2) to 1e-14 for |x|, |x'| <= 2.5.
+
+    From exp(x x') = sum_k (x x')^k / k!, of which 48 terms suffice.
+
+    Parameters
+    ----------
+    x : (n,)
+
+    Returns
+    -------
+    (n, 48) array
+    """
+    k = np.arange(1, 48)
+    terms = np.cumprod(x[:, None] / np.sqrt(k), axis=1)  # x^k / sqrt(k!)
+    features: Array = np.exp(-(x**2) / 2)[:, None] * np.concatenate([np.ones((len(x), 1)), terms], axis=1)
+    return features
+
+
+GENERATORS: dict[str, Callable[[np.random.Generator, int], tuple[Array, Labels]]] = {
+    "twonorm-gen": twonorm,
+    "ringnorm-gen": ringnorm,
+    "waveform3": waveform,
+    "prior3": prior,
+}
+"""id -> generator of a block."""
+
+
+def parse(name: str) -> tuple[str, int | None]:
+    """Split ``twonorm-gen:1000000`` into id and rows (None where none are asked for).
+
+    Raises
+    ------
+    UsageError
+        The number of rows is none.
+    """
+    base, colon, rows = name.partition(":")
+    if not colon:
+        return base, None
+    if base not in GENERATORS:
+        raise unknown_name("generated data set", base, GENERATORS)
+    text = rows.replace("_", "")
+    if not (text.isascii() and text.isdigit()) or not 2 <= int(text) <= _ROWS_MOST:
+        raise UsageError(
+            f"data set {name}: expected a number of rows from 2 to {_ROWS_MOST:,} after the colon; got {rows!r}"
+        )
+    return base, int(text)
+
+
+def blocks(base: str, rows: int) -> Iterator[pd.DataFrame]:
+    """Rows as data frames: columns x1 ... xd and ``target``, the last.
+
+    Parameters
+    ----------
+    base : str
+        One of :data:`GENERATORS`.
+    rows : int
+        How many.
+    """
+    make = GENERATORS[base]
+    key = list(GENERATORS).index(base)
+    for number, start in enumerate(range(0, rows, BLOCK)):
+        stream = np.random.default_rng(np.random.SeedSequence(_ENTROPY, spawn_key=(key, number)))
+        X, y = make(stream, BLOCK)
+        count = min(BLOCK, rows - start)
+        table = pd.DataFrame(X[:count], columns=[f"x{j + 1}" for j in range(X.shape[1])])
+        table["target"] = y[:count]
+        yield frame(
+            table, numbers=range(start + 1, start + count + 1), source=base, unit="row", read=start + count, total=rows
+        )
