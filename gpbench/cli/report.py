@@ -1,0 +1,73 @@
+"""``gpbench report``: tables and pictures of what is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpbench.report.table import ENDINGS
+
+__all__ = ["command"]
+
+
+@click.command(name="report")
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUNS]...")
+@click.option("--dataset", "-d", "datasets", multiple=True, metavar="D", help="Only this data set; may be repeated.")
+@click.option("--method", "-m", "methods", multiple=True, metavar="M", help="Only this method; may be repeated.")
+@click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
+@click.option(
+    "--format", "form", type=click.Choice(list(ENDINGS)), help="Of the table; else what PLACE's ending says, or text."
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="PLACE",
+    help="A file: a table, or where it ends in .png, .pdf or .svg a picture. A folder: table and pictures.",
+)  # fmt: skip
+@click.option(
+    "--spread", type=click.Choice(["sd", "2sd", "se", "2se"]), default="2se", show_default=True,
+    help="Half width of the pictures' bands: standard deviations over splits, or standard errors of the mean.",
+)  # fmt: skip
+def command(
+    *,
+    runs: tuple[Path, ...],
+    datasets: tuple[str, ...],
+    methods: tuple[str, ...],
+    processor: str | None,
+    form: str | None,
+    output: Path | None,
+    spread: str,
+) -> None:
+    """Make tables and pictures of stored results; nothing is run.
+
+    RUNS are results folders, stored cells, or files of JSON that `gpbench run --json` printed; without any, the store.
+    The table is printed unless --output says where it goes. In a folder it is table.txt (.csv, .md, .tex) beside
+    nll.png and error.png, the curves over training time.
+
+    \b
+    gpbench report --dataset german --format markdown
+    gpbench report --output curves.pdf
+    gpbench report old/results new/results --method x-gpc --output comparison
+    """  # noqa: D301  # click's own mark for lines that must not be wrapped
+    # Heavy imports wait until the command is called.
+    from gpbench.config import load_config  # noqa: PLC0415
+    from gpbench.errors import StoreError  # noqa: PLC0415
+    from gpbench.report.publish import publish  # noqa: PLC0415
+    from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
+    from gpbench.report.summary import summarise  # noqa: PLC0415
+    from gpbench.report.table import table  # noqa: PLC0415
+
+    places = runs or (load_config().store,)
+    cells, problems = read_cells([place for place in places if runs or place.exists()])
+    for problem in problems:
+        click.echo(f"gpbench: {problem}", err=True)
+    if not cells:
+        raise StoreError(f"there are no results in {', '.join(map(str, places))}; `gpbench run` makes some")
+    chosen = choose(cells, datasets=datasets, methods=methods, processor=processor)
+    if output is None:
+        click.echo(table(summarise(chosen), format=form or "text"), nl=False)
+        return
+    written, problems = publish(chosen, output, format=form, spread=spread)
+    for path in written:
+        click.echo(str(path))
+    for problem in problems:
+        click.echo(f"gpbench: {problem}", err=True)

@@ -1,0 +1,98 @@
+"""A report written to a place: the place's name says what is wanted.
+
+======================  ==================================================================
+place                   what is written
+======================  ==================================================================
+.png .pdf .svg          the picture: NLL and error over training time
+.txt .csv .md .tex      the table; of another format, or under another name, if one is given
+a folder, or no ending  the table as ``table.txt`` (or its format's ending), nll.png, error.png
+======================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpbench.errors import UsageError
+from gpbench.report.files import write_atomically
+from gpbench.report.summary import summarise
+from gpbench.report.table import ENDINGS, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gpbench.report.groups import Cell
+
+__all__ = ["publish"]
+
+#: As gpbench.report.curves has them; that module waits, since matplotlib is heavy.
+_PICTURES = (".png", ".pdf", ".svg")
+
+
+def publish(
+    cells: Sequence[Cell],
+    place: Path,
+    *,
+    format: str | None = None,  # noqa: A002  # named as on the command line
+    spread: str = "2se",
+) -> tuple[list[Path], list[str]]:
+    """Write a report.
+
+    Parameters
+    ----------
+    cells : sequence of dict
+    place : Path
+        A file or a folder, as in the table above.
+    format : str or None
+        Of the table; None for what the ending says, and text in a folder.
+    spread : str
+        Half width of the pictures' bands, see :func:`gpbench.report.curves.figure`.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    list of str
+        What could not be drawn in a folder, and why.
+
+    Raises
+    ------
+    UsageError
+        An ending that means nothing, a table's format for a picture, or cells that cannot be drawn.
+    StoreError
+        The place cannot be written.
+    """
+    ending = place.suffix.lower()
+    if place.is_dir() or not ending:
+        return _folder(cells, place, format or "text", spread)
+    if ending in _PICTURES:
+        if format is not None:
+            raise UsageError(f"--format {format} is of tables; {place} is a picture")
+        from gpbench.report.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
+
+        save_curves(cells, place, spread=spread)
+        return [place], []
+    by_ending = {each: name for name, each in ENDINGS.items()}
+    if format is None and ending not in by_ending:
+        raise UsageError(
+            f"the ending of {place} says nothing: expected {', '.join([*by_ending, *_PICTURES])}, a folder, or --format"
+        )
+    write_atomically(place, table(summarise(cells), format=format or by_ending[ending]))
+    return [place], []
+
+
+def _folder(cells: Sequence[Cell], folder: Path, form: str, spread: str) -> tuple[list[Path], list[str]]:
+    from gpbench.report.curves import METRICS, save_curves  # noqa: PLC0415  # matplotlib is heavy
+
+    text = folder / f"table{ENDINGS[form]}"
+    write_atomically(text, table(summarise(cells), format=form))
+    written, problems = [text], []
+    for metric in METRICS:
+        picture = folder / f"{metric}.png"
+        try:
+            save_curves(cells, picture, metric=metric, spread=spread)
+            written.append(picture)
+        except UsageError as error:  # the table stands, whether or not its cells can share an axis
+            problems.append(f"{picture} is not drawn: {error}")
+    return written, problems

@@ -1,0 +1,113 @@
+"""Where a report's cells come from: results folders, stored cells, and what ``gpbench run --json`` printed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from gpbench.bench.store import REQUIRED, STATUSES, Store
+from gpbench.errors import StoreError, UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from gpbench.report.groups import Cell
+
+__all__ = ["choose", "read_cells"]
+
+
+def read_cells(places: Iterable[Path]) -> tuple[list[dict[str, Any]], list[str]]:
+    """All cells of some places.
+
+    Parameters
+    ----------
+    places : iterable of Path
+        A store, a results folder with a store ``runs`` in it, a cell's JSON file, or a file of JSON that
+        ``gpbench run --json`` printed.
+
+    Returns
+    -------
+    list of dict
+        The cells; one that stands in two places comes twice (summaries count it once).
+    list of str
+        What was passed over as damaged, one sentence each.
+
+    Raises
+    ------
+    UsageError
+        A place does not exist.
+    StoreError
+        It cannot be read, or a file holds no cells.
+    """
+    cells: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for place in places:
+        if place.is_dir():
+            store = Store(place / "runs" if (place / "runs").is_dir() else place)
+            cells += store.cells()
+            problems += store.problems
+        elif place.exists():
+            cells += _cells_of_file(place)
+        else:
+            raise UsageError(f"there is no results folder or file {place}")
+    return cells, problems
+
+
+def choose(
+    cells: Sequence[Cell], *, datasets: Sequence[str] = (), methods: Sequence[str] = (), processor: str | None = None
+) -> list[Cell]:
+    """The cells of some data sets, methods and processors; all, where none are named.
+
+    Parameters
+    ----------
+    cells : sequence of dict
+    datasets, methods : sequence of str
+        Ids.
+    processor : str or None
+        Part of a processor's name, in any case.
+
+    Raises
+    ------
+    UsageError
+        A name that no cell bears; the message gives the nearest.
+    """
+    for kind, field, names in (("data set", "dataset", datasets), ("method", "method", methods)):
+        known = {str(cell[field]) for cell in cells}
+        for name in names:
+            if name not in known:
+                raise UsageError(f"no results: {unknown_name(kind, name, known)}")
+    chosen = [
+        cell
+        for cell in cells
+        if (not datasets or cell["dataset"] in datasets) and (not methods or cell["method"] in methods)
+    ]
+    if processor is None:
+        return chosen
+    cpus = {str(cell["provenance"].get("cpu", "unknown")) for cell in chosen}
+    wanted = {cpu for cpu in cpus if processor.casefold() in cpu.casefold()}
+    if not wanted:
+        raise UsageError(f"no results of a processor {processor!r}; there are: {'; '.join(sorted(cpus))}")
+    return [cell for cell in chosen if str(cell["provenance"].get("cpu", "unknown")) in wanted]
+
+
+def _cells_of_file(path: Path) -> list[dict[str, Any]]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise StoreError(f"{path} is no JSON: expected a stored cell, or what `gpbench run --json` printed") from error
+    found = content.get("cells", [content]) if isinstance(content, dict) else content
+    if not isinstance(found, list):
+        raise StoreError(f"{path} holds no cells: expected a stored cell, or what `gpbench run --json` printed")
+    for cell in found:
+        missing = [name for name in REQUIRED if not isinstance(cell, dict) or name not in cell]
+        if missing:
+            raise StoreError(f"{path} holds something that is no cell: it lacks {', '.join(missing)}")
+        if cell["format"] != 1 or cell["status"] not in STATUSES:
+            raise StoreError(
+                f"{path}: expected cells of format 1 that ended as {', '.join(STATUSES)}; "
+                f"got format {cell['format']!r} and status {cell['status']!r}"
+            )
+    return found

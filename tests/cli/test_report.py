@@ -1,0 +1,207 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from gpbench.bench.cell import CellSpec, SplitSpec
+from gpbench.bench.limits import Limits
+from gpbench.bench.store import Store
+from gpbench.cli import main
+
+
+def result(*, dataset="german", method="x-gpc", index=0, nll=0.5, status="ok", cpu="Zen 4"):
+    spec = CellSpec(
+        method=method,
+        version=1,
+        settings={},
+        limits=Limits(),
+        dataset=dataset,
+        checksum="c" * 64,
+        split=SplitSpec(protocol="folds:10", index=index, count=10, seed=0),
+        seed=0,
+        likelihood="logit",
+    )
+    trace = {"seconds": [0.1, 1.0], "iteration": [1, 2], "nll": [0.7, nll], "error": [0.5, 0.25], "bound": [None, None]}
+    return {
+        **spec.description(),
+        "key": spec.key,
+        "status": status,
+        "stopped_by": "converged" if status == "ok" else None,
+        "metrics": {"nll": nll, "error": 0.25, "train_seconds": 1.0},
+        "trace": trace,
+        "provenance": {"cpu": cpu, "jobs": 1, "end": "2026-11-27T12:00:00+00:00"},
+        "problem": None if status == "ok" else {"type": "NumericalError", "message": "no", "iteration": 1},
+    }
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A results folder with x-gpc and linear on german and x-gpc on wine; the current folder is empty."""
+    for cell in (
+        result(index=0, nll=0.25),
+        result(index=1, nll=0.75),
+        result(method="linear", nll=0.5),
+        result(dataset="wine", nll=0.125),
+    ):
+        Store(tmp_path / "results" / "runs").put(cell)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
+    return tmp_path / "results"
+
+
+def report(*args):
+    return CliRunner().invoke(main, ["report", *map(str, args)])
+
+
+def test_table_of_the_store(results):
+    done = report()
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    rows = [line.split()[:5] for line in done.stdout.splitlines()[2:5]]
+    assert rows == [
+        ["german", "linear", "folds:10", "1", "0.5000"],
+        ["german", "x-gpc", "folds:10", "2", "0.5000"],
+        ["wine", "x-gpc", "folds:10", "1", "0.1250"],
+    ]
+
+
+def test_filters(results):
+    done = report("--dataset", "wine", "--format", "csv")
+    assert [line.split(",")[:3:2] for line in done.stdout.splitlines()[1:]] == [["wine", "x-gpc"]]
+    done = report("-m", "linear", "--format", "csv")
+    assert [line.split(",")[:3:2] for line in done.stdout.splitlines()[1:]] == [["german", "linear"]]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["-d", "germn"], "no results: unknown data set 'germn'; did you mean german?"),
+        (["-m", "xgpc"], "no results: unknown method 'xgpc'; did you mean x-gpc?"),
+        (["--processor", "M4"], "no results of a processor 'M4'; there are: Zen 4"),
+    ],
+)
+def test_unknown_names_are_answered_with_the_nearest(results, flags, message):
+    done = report(*flags)
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"gpbench: {message}\n")
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_no_results(tmp_path, monkeypatch, make):
+    monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "none"))
+    if make:
+        (tmp_path / "none" / "runs").mkdir(parents=True)
+    done = report()
+    assert done.exit_code == 1
+    assert done.stderr == f"gpbench: there are no results in {tmp_path / 'none' / 'runs'}; `gpbench run` makes some\n"
+
+
+def test_places_given(results, tmp_path):
+    """A results folder, a store, a cell's file, and the JSON of a run; what comes twice counts once."""
+    cells = Store(results / "runs").cells()
+    printed = tmp_path / "printed.json"
+    printed.write_text(json.dumps({"cells": cells, "summary": [], "store": "x"}), encoding="utf-8")
+    expected = report().stdout
+    for places in ([results], [results / "runs"], [printed], [results, printed], (results / "runs").glob("*.json")):
+        assert report(*places).stdout == expected
+    one = results / "runs" / f"{result(dataset='wine')['key']}.json"
+    assert "german" not in report(one).stdout
+
+
+def test_a_place_that_does_not_exist(results, tmp_path):
+    done = report(tmp_path / "nowhere")
+    assert (done.exit_code, done.stderr) == (2, f"gpbench: there is no results folder or file {tmp_path / 'nowhere'}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\x00rubbish", "is no JSON: expected a stored cell"),
+        (b"{}", "it lacks format, key, status"),
+        (b"3", "holds no cells"),
+        (b"[3]", "it lacks format, key, status"),
+        (json.dumps(result() | {"format": 9}).encode(), "got format 9 and status 'ok'"),
+        (json.dumps(result() | {"status": "lost"}).encode(), "got format 1 and status 'lost'"),
+    ],
+)
+def test_a_file_without_cells(tmp_path, content, message):
+    (tmp_path / "a.json").write_bytes(content)
+    done = report(tmp_path / "a.json")
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert str(tmp_path / "a.json") in done.stderr
+
+
+def test_damaged_cells_are_told_and_passed_over(results):
+    (results / "runs" / ("0" * 20 + ".json")).write_text("{", encoding="utf-8")
+    done = report("--format", "csv")
+    assert done.exit_code == 0
+    assert "is passed over: it is no JSON" in done.stderr
+    assert len(done.stdout.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.csv", "dataset,"), ("a.md", "| data set"), ("a.TEX", "% NLL"), ("a.txt", "data set")]
+)
+def test_the_ending_says_the_format(results, name, start):
+    done = report("-d", "wine", "--output", name)
+    assert (done.exit_code, done.stdout) == (0, f"{name}\n")
+    with open(name, encoding="utf-8") as file:  # noqa: PTH123  # relative to the current folder, as the user sees it
+        assert file.read().startswith(start)
+
+
+def test_a_format_goes_before_the_ending(results, tmp_path):
+    assert report("--output", tmp_path / "a.dat", "--format", "csv").exit_code == 0
+    assert (tmp_path / "a.dat").read_text(encoding="utf-8").startswith("dataset,")
+
+
+def test_an_ending_that_says_nothing(results, tmp_path):
+    done = report("--output", tmp_path / "a.dat")
+    assert done.exit_code == 2
+    assert "expected .txt, .csv, .md, .tex, .png, .pdf, .svg, a folder, or --format" in done.stderr
+    assert not (tmp_path / "a.dat").exists()
+
+
+def test_a_picture(results, tmp_path):
+    assert report("--output", tmp_path / "new" / "a.png").exit_code == 0
+    assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
+    done = report("--output", tmp_path / "b.png", "--format", "csv")
+    assert done.exit_code == 2
+    assert "--format csv is of tables" in done.stderr
+
+
+def test_a_folder_holds_table_and_pictures(results, tmp_path):
+    done = report("--output", tmp_path / "out", "--format", "latex", "-d", "wine")
+    assert done.exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["error.png", "nll.png", "table.tex"]
+    assert done.stdout.splitlines() == [str(tmp_path / "out" / name) for name in ("table.tex", "nll.png", "error.png")]
+
+
+def test_different_processors(results, tmp_path):
+    """The table says so; the pictures are not drawn, and choosing one processor helps."""
+    Store(results / "runs").put(result(dataset="wine", index=1, cpu="Apple M4"))
+    assert "No times are shown" in report().stdout
+    done = report("--output", tmp_path / "out")
+    assert done.exit_code == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["table.txt"]
+    assert "nll.png is not drawn: curves over time need cells of one processor" in done.stderr
+    assert report("--output", tmp_path / "a.svg").exit_code == 2
+    assert report("--output", tmp_path / "a.svg", "--processor", "zen").exit_code == 0
+
+
+def test_a_place_that_cannot_be_written(results, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = report("--output", tmp_path / "file" / "a.csv")
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"gpbench: cannot write {tmp_path / 'file' / 'a.csv'}: ")
+
+
+def test_failed_cells_are_shown(results):
+    Store(results / "runs").put(result(dataset="wine", index=1, status="failed"))
+    done = report()
+    assert "failed 1/2" in done.stdout
+    assert "x-gpc on wine, folds:10: 1 of 2 cells failed: NumericalError: no" in done.stdout
+
+
+def test_unknown_format_is_a_usage_error(results):
+    assert report("--format", "word").exit_code == 2
