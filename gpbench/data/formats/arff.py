@@ -90,7 +90,7 @@ class _Reader:
     def rows(self, block: Block) -> Iterator[pd.DataFrame]:
         """Rows of a block after ``@data``."""
         assert self.parser is not None
-        if not block.data.strip():
+        if block.blank:
             return
         if any(char in block.data for char in (b"'", b'"', b"{", b"%", b"\\", b"\t", b"@")):
             made = self._slowly(block)

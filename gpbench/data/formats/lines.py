@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,16 @@ class Block:
     name: str
     read: int
     total: int
+
+    @cached_property
+    def count(self) -> int:
+        """Number of lines."""
+        return self.data.count(b"\n")
+
+    @property
+    def blank(self) -> bool:
+        """Whether no line holds anything."""
+        return not self.data or self.data.isspace()
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Line numbers and lines, those that are blank left out."""
@@ -94,8 +105,9 @@ def blocks(source: Source, *, size: int | None = None) -> Iterator[Block]:
             line = first + data.count(b"\n")
             raise DataError(f"{source.name}, line {line}: longer than {MAX_LINE_BYTES >> 20} MiB; not a table")
         if data:
-            yield Block(data, first, source.name, source.position, source.total)
-            first += data.count(b"\n")
+            block = Block(data, first, source.name, source.position, source.total)
+            yield block
+            first += block.count
 
 
 def row_lines(block: Block, rows: int) -> npt.NDArray[np.int64] | range:
@@ -106,9 +118,8 @@ def row_lines(block: Block, rows: int) -> npt.NDArray[np.int64] | range:
     DataError
         The number of rows is not that of lines: a quoted value runs over a line's end.
     """
-    count = block.data.count(b"\n")
-    if rows == count:
-        return range(block.first, block.first + count)
+    if rows == block.count:
+        return range(block.first, block.first + rows)
     numbers = np.fromiter((number for number, _ in block.lines()), dtype=np.int64)
     if len(numbers) != rows:
         raise DataError(f"{block.name}: {len(numbers)} lines of text but {rows} rows from line {block.first} on")

@@ -1,0 +1,164 @@
+"""The user's own files as data sets: csv, tsv, parquet, ARFF, LIBSVM, npz, also compressed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpbench.data.dataset import TASKS, Dataset
+from gpbench.data.formats import Frames, read_table
+from gpbench.data.preparation import Progress, open_prepared, prepare
+from gpbench.data.prepared import PREPARED_FORMAT
+from gpbench.data.recipe import Column, Recipe
+from gpbench.errors import DataError, DataUnavailable, UsageError
+
+__all__ = ["SUFFIXES", "file_format", "load_file"]
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".data": "csv",
+    ".dat": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arff": "arff",
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+    ".npz": "npz",
+}
+"""Suffix to format; a second suffix .gz, .bz2, .xz, .Z or .zip says that the file is compressed."""
+
+_PACKED = (".gz", ".bz2", ".xz", ".z", ".zip")
+_HASH_BLOCK = 1 << 20
+
+
+def file_format(path: str | Path) -> str | None:
+    """Format of a file by its suffix; None if it is none of :data:`SUFFIXES`.
+
+    >>> file_format("iris.csv.gz"), file_format("iris")
+    ('csv', None)
+    """
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    while suffixes and suffixes[-1] in _PACKED:
+        suffixes.pop()
+    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def load_file(
+    path: str | Path,
+    *,
+    target: str | None = None,
+    task: str | None = None,
+    impute: str | None = None,
+    cache: Path,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Data set from a file; prepared once for each content and set of options.
+
+    Parameters
+    ----------
+    path : path
+        The file; its suffix says the format.
+    target : str, optional
+        Name of the target's column, or its position from 0 (-1: last). Default: the last column.
+    task : str, optional
+        binary, multiclass, count or ordinal. Default: what the targets tell (two labels: binary; texts or few integers:
+        multiclass).
+    impute : {"median"}, optional
+        What becomes of missing values, which are an error otherwise.
+    cache : path
+        The data folder; prepared files go to its folder ``files``.
+    progress : callable, optional
+        Told how far reading has come.
+
+    Raises
+    ------
+    DataUnavailable
+        No such file.
+    DataError
+        The file cannot be used as it is; the message names columns and lines.
+    UsageError
+        Unknown suffix, column or task, or a task that must be said.
+    """
+    path = Path(path).expanduser()
+    kind = file_format(path)
+    if kind is None:
+        raise UsageError(f"{path.name}: unknown kind of file; expected {', '.join(SUFFIXES)}, plain or compressed")
+    if not path.is_file():
+        found = "it is a folder" if path.is_dir() else "there is no such file"
+        raise DataUnavailable(f"data set {path}: {found}; give the path of an existing file")
+    if task is not None and task not in TASKS:
+        raise UsageError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
+    tables = _tables(path, kind)
+    first = _first(tables)
+    drop, notes = _row_numbers(first)
+    recipe = Recipe(
+        task=task or "auto",
+        target=_target(first, target),
+        drop=drop,
+        categorical="auto",
+        impute=impute,
+    )
+    key = _key(path, recipe)
+    folder = Path(cache) / "files" / f"{path.name}-{key[:16]}"
+    if folder.is_dir():
+        return open_prepared(folder)
+    return prepare(tables, recipe, id=path.name, title=path.name, folder=folder, notes=notes, progress=progress)
+
+
+def _tables(path: Path, kind: str) -> Callable[[], Frames]:
+    options: dict[str, Any] = {}
+    if kind == "csv" and ".tsv" in [suffix.lower() for suffix in path.suffixes]:
+        options["delimiter"] = "\t"
+    return lambda: read_table(path, format=kind, **options)
+
+
+def _first(tables: Callable[[], Frames]) -> pd.DataFrame:
+    frames = tables()
+    for block in frames:
+        frames.close()  # type: ignore[attr-defined] # the readers are generators
+        return block
+    raise DataError("expected rows; the file holds none")
+
+
+def _target(first: pd.DataFrame, target: str | None) -> Column:
+    """The target as the user gave it: a name, else a position."""
+    names = [str(name) for name in first.columns]
+    if target is None:
+        return -1
+    if target not in names and target.removeprefix("-").isdigit():
+        return int(target)
+    return target
+
+
+def _row_numbers(first: pd.DataFrame) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """A nameless first column that counts the rows, as pandas' ``to_csv`` writes it, is no input."""
+    names = [str(name) for name in first.columns]
+    named = len(names) > 2 and names[0] in ("x1", "Unnamed: 0", "__index_level_0__") and names[1] != "x2"
+    if named and first.iloc[:, 0].dtype.kind == "i" and len(first) > 1:
+        values = first.iloc[:, 0].to_numpy()
+        if values[0] in (0, 1) and (np.diff(values) == 1).all():
+            return (0,), ("the nameless first column counts the rows and was dropped",)
+    return (), ()
+
+
+def _key(path: Path, recipe: Recipe) -> str:
+    """Hash of the content and of everything that decides what preparation makes of it."""
+    whole = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_HASH_BLOCK):
+                whole.update(block)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+    options = json.dumps([PREPARED_FORMAT, path.name, asdict(recipe)], sort_keys=True)
+    return hashlib.sha256(whole.digest() + options.encode()).hexdigest()
