@@ -74,16 +74,15 @@ def natural(text: str) -> list[tuple[int, int, str]]:
 
 def distinct(cells: Iterable[Cell]) -> list[Cell]:
     """Each key once: the finished result where there are several, else the latest."""
-    best: dict[str, tuple[tuple[bool, str, str], Cell]] = {}
+    known: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
-        known = best.get(cell["key"])
-        if known is not None and known[1] is cell:
-            continue
-        # The JSON text settles ties, so that the order of the cells plays no part.
-        rank = (cell["status"] == OK, str(cell["provenance"].get("end", "")), json.dumps(cell, sort_keys=True))
-        if known is None or rank > known[0]:
-            best[cell["key"]] = rank, cell
-    return [cell for _, cell in best.values()]
+        known[cell["key"]].append(cell)
+    return [same[0] if len(same) == 1 else max(same, key=_rank) for same in known.values()]
+
+
+def _rank(cell: Cell) -> tuple[bool, str, str]:
+    """Finished before not, late before early; the JSON text settles ties, so that the order plays no part."""
+    return cell["status"] == OK, str(cell["provenance"].get("end", "")), json.dumps(cell, sort_keys=True)
 
 
 def group_cells(cells: Iterable[Cell]) -> list[Group]:
@@ -166,6 +165,8 @@ def _words(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
     if isinstance(value, str):
         return value[:8] if re.fullmatch(r"[0-9a-f]{64}", value) else value
     return json.dumps(value, sort_keys=True)
