@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import eigh
 
-from gpbench.errors import UsageError
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model.kernels import Kernel
 from gpbench.model.linalg import cholesky, inverse_lower, trsm, trsv
 from gpbench.model.rows import Array
@@ -63,7 +63,9 @@ class Latent:
     Raises
     ------
     UsageError
-        Shapes do not fit or numbers are not finite.
+        Shapes do not fit.
+    NumericalError
+        A number is not finite: the scheme diverged.
     """
 
     kernel: Kernel
@@ -79,7 +81,7 @@ class Latent:
             values = np.array(getattr(self, name), dtype=np.float64, order="F" if name == "root" else "C")
             if not np.isfinite(values).all():
                 bad = int((~np.isfinite(values)).sum())
-                raise UsageError(f"{name} of a posterior must be finite; got {bad} numbers that are not")
+                raise NumericalError(f"{name} of a posterior must be finite; got {bad} numbers that are not")
             values.setflags(write=False)
             object.__setattr__(self, name, values)
         if self.Z.ndim != 2:

@@ -40,7 +40,7 @@ JITTER_LAST = 1e-3
 Side = Literal["left", "right"]
 
 
-def cholesky(K: Array, /, *, what: str, jitter: float | None = None, overwrite: bool = False) -> tuple[Array, float]:
+def cholesky(K: Array, /, *, what: str, jitter: float | None = None) -> tuple[Array, float]:
     """Lower Cholesky factor of K + jitter I.
 
     The jitter starts at 1e-6 times the mean diagonal and grows tenfold, up to 1e-3 times the mean diagonal, until the
@@ -54,8 +54,6 @@ def cholesky(K: Array, /, *, what: str, jitter: float | None = None, overwrite: 
         Names the matrix in the error message, such as ``"K_mm of x-gpc"``.
     jitter : float, optional
         Use this absolute jitter and no other (while an optimiser's line search runs, or to rebuild a stored factor).
-    overwrite : bool
-        Allows K (Fortran-ordered) to be destroyed where ``jitter`` is given.
 
     Returns
     -------
@@ -80,7 +78,7 @@ def cholesky(K: Array, /, *, what: str, jitter: float | None = None, overwrite: 
         steps = round(math.log10(JITTER_LAST / JITTER_FIRST))
         ladder = [JITTER_FIRST * 10.0**k * scale for k in range(steps + 1)]
     for amount in ladder:
-        A = K if overwrite and jitter is not None and K.flags.f_contiguous else np.array(K, order="F")
+        A = np.array(K, order="F")
         add_to_diagonal(A, amount)
         L, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
         # OpenBLAS lets NaN pass; any NaN or infinity in the triangle reaches the last pivot
@@ -122,8 +120,9 @@ def potrf(A: Array, /, *, what: str, overwrite: bool = False) -> Array:
 
 
 def add_to_diagonal(A: Array, amount: float) -> None:
-    """Add a number to the diagonal of a square, contiguous array, in place."""
-    A.T.reshape(-1)[:: A.shape[0] + 1] += amount  # the transpose of a Fortran-ordered array reshapes to a view
+    """Add a number to the diagonal of a square array, in place."""
+    diagonal = np.einsum("ii->i", A)  # a view that can be written to, in any memory order
+    diagonal += amount
 
 
 def trsm(L: Array, B: Array, *, side: Side = "left", trans: bool = False, overwrite: bool = False) -> Array:

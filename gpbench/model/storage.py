@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.errors import DataError
+from gpbench.errors import DataError, UsageError
 
 __all__ = ["pack", "read", "write"]
 
@@ -36,8 +36,16 @@ def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[An
         What JSON can hold (no NaN).
     arrays : mapping
         Numeric arrays.
+
+    Raises
+    ------
+    UsageError
+        ``meta`` is not what JSON can hold.
     """
-    text = json.dumps({"format": _FORMAT, "kind": kind, **meta}, sort_keys=True, allow_nan=False)
+    try:
+        text = json.dumps({"format": _FORMAT, "kind": kind, **meta}, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"a posterior's facts and parameters must be what JSON can hold: {error}") from None
     packed: Arrays = {_META: np.frombuffer(text.encode(), dtype=np.uint8)}
     packed.update({_PREFIX + name: values for name, values in arrays.items()})
     return packed

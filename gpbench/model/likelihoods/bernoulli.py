@@ -110,7 +110,7 @@ class Bernoulli(Likelihood):
         h = slopes @ (weights * nodes) / (2.0 * np.where(small, 1.0, root))
         if small.any():
             h[small] = 0.5 * self._curvature(z[small])
-        return e, g, h
+        return e, g, np.minimum(h, 0.0, out=h)  # rounding, where the link saturates
 
     def predict(self, mean: Array, var: Array) -> Prediction:
         """Class and probabilities (n, 2) from the latent mean and variance, each of shape (n, 1)."""
