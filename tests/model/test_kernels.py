@@ -12,10 +12,8 @@ from gpbench.model.kernels import (
     Matern32,
     Sum,
     White,
-    exponential,
     kernel_from_spec,
     make_kernel,
-    stationary,
 )
 from gpbench.model.linalg import cholesky
 
@@ -169,27 +167,6 @@ def test_extreme_length_scales_and_duplicates_survive(name, lengthscale):
         assert all(np.isfinite(part).all() for part in pullback)
 
 
-def test_both_exponentials_agree_to_rounding():
-    x = -np.concatenate([[0.0, 1e-300, 1e-17], np.geomspace(1e-12, 1e4, 400)])
-    x = np.asfortranarray(x.reshape(13, 31))
-    want = 3.0 * np.exp(x)
-    assert exponential._by_exp(x.copy(order="F"), 3.0) == pytest.approx(want, abs=1e-15)
-    by_tanh = exponential._by_tanh(0.5 * x, 3.0)
-    assert by_tanh == pytest.approx(want, abs=2e-15)
-    assert (by_tanh >= 0).all()
-
-
-@pytest.mark.parametrize(("factor", "function"), [(1.0, "_by_exp"), (0.5, "_by_tanh")])
-def test_kernels_are_the_same_with_either_exponential(monkeypatch, factor, function):
-    rng = np.random.default_rng(9)
-    X, Z = rng.normal(size=(6, 2)), rng.normal(size=(5, 2))
-    monkeypatch.setattr(stationary, "FACTOR", factor)
-    monkeypatch.setattr(stationary, "scaled_exp", getattr(exponential, function))
-    for name in ("se-ard", "matern32"):
-        kernel = make_kernel(name, 2, variance=1.7, lengthscale=0.6, noise=0.0)
-        assert kernel.cross(X, Z) == pytest.approx(by_loops(kernel, X, Z), abs=3e-15)
-
-
 def test_names_follow_the_parts():
     kernel = make_kernel("matern32-ard+linear-ard", 2, variance=1.0, lengthscale=2.0, noise=0.1)
     assert kernel.names == (
@@ -253,6 +230,8 @@ def test_bad_inputs_are_refused():
         kernel.bind(np.zeros((4, 3))).cross(np.zeros((5, 2)))
     with pytest.raises(UsageError, match="3 columns, as Z has; got 2"):
         Linear.of(variances=[1.0] * 3).bind(np.zeros((4, 3))).cross(np.zeros((5, 2)))
+    with pytest.raises(UsageError, match="there was none"):
+        kernel.bind(np.zeros((4, 3))).pullback(np.zeros((5, 4)))
     with pytest.raises(UsageError, match="hyper-parameters"):
         kernel.with_theta(np.zeros(3))
     with pytest.raises(UsageError, match="hyper-parameters"):

@@ -30,7 +30,7 @@ class Sum(Kernel):
         The parts are not as said.
     """
 
-    __slots__ = ("_ends", "_theta", "parts")
+    __slots__ = ("_slices", "_theta", "parts")
 
     def __init__(self, parts: tuple[Kernel, ...]) -> None:
         white = sum(isinstance(part, White) for part in parts)
@@ -39,7 +39,8 @@ class Sum(Kernel):
         self.parts = parts
         self._theta = np.concatenate([part.theta for part in parts])
         self._theta.setflags(write=False)
-        self._ends = np.cumsum([part.theta.size for part in parts])[:-1]
+        ends = np.cumsum([part.theta.size for part in parts]).tolist()
+        self._slices = tuple(slice(end - part.theta.size, end) for part, end in zip(parts, ends, strict=True))
 
     @property
     def theta(self) -> Array:
@@ -64,8 +65,8 @@ class Sum(Kernel):
         values = np.asarray(theta, dtype=np.float64)
         if values.shape != self._theta.shape:
             raise UsageError(f"this sum has {self._theta.size} hyper-parameters; got shape {values.shape}")
-        pieces = np.split(values, self._ends)
-        return type(self)(tuple(part.with_theta(piece) for part, piece in zip(self.parts, pieces, strict=True)))
+        pairs = zip(self.parts, self._slices, strict=True)
+        return type(self)(tuple(part.with_theta(values[rows]) for part, rows in pairs))
 
     def diag(self, A: Array) -> Array:
         """Prior variances, white noise included, shape (n,)."""
