@@ -1,0 +1,139 @@
+"""From a request to its cells: every method on every split of every data set. Nothing runs here.
+
+What cannot be done is refused as a whole before anything runs: unknown names, wrong settings, a task that a method
+cannot do, a split that a data set does not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpbench.bench.cell import CellSpec, SplitSpec
+from gpbench.bench.limits import Limits
+from gpbench.bench.runner import Task, inducing_rule
+from gpbench.bench.sources import Source, opened
+from gpbench.data.splits import Protocol
+from gpbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpbench.bench.choices import Choice
+    from gpbench.data.dataset import Dataset
+    from gpbench.data.download import Progress
+
+__all__ = ["Request", "expand", "protocol_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to run.
+
+    Attributes
+    ----------
+    choices : sequence of Choice
+        Methods with their settings.
+    sources : sequence of Source
+        Data sets.
+    split : str
+        Protocol: ``"folds:10"``.
+    limits : Limits
+    seed : int
+        Of the splits and of the schemes.
+    scaling : str
+        See :class:`~gpbench.bench.cell.CellSpec`.
+    indices : sequence of int or None
+        These splits alone, from 0; all by default.
+    threads, jobs : int
+        Threads of a cell, and cells at a time.
+    """
+
+    choices: Sequence[Choice]
+    sources: Sequence[Source]
+    split: str = "folds:10"
+    limits: Limits = field(default_factory=Limits)
+    seed: int = 0
+    scaling: str = "standard"
+    indices: Sequence[int] | None = None
+    threads: int = 1
+    jobs: int = 1
+
+
+def expand(request: Request, progress: Progress | None = None) -> list[Task]:
+    """The cells of a request, data set by data set, split by split, so that methods are compared early.
+
+    Parameters
+    ----------
+    request : Request
+    progress : callable, optional
+        Told how far the download and preparation of a data set has come.
+
+    Raises
+    ------
+    UsageError
+        The request cannot be done as a whole.
+    DataError
+        A data set cannot be had or read.
+    """
+    if request.seed < 0:
+        raise UsageError(f"the seed must be an integer >= 0; got {request.seed}")
+    if request.threads < 1:
+        raise UsageError(f"the number of threads must be at least 1; got {request.threads}")
+    protocol = Protocol.parse(request.split)
+    schemes = [choice.method.build(choice.settings) for choice in request.choices]
+    tasks: list[Task] = []
+    seen: dict[str, Source] = {}
+    for place in request.sources:
+        dataset = opened(place, progress)
+        if dataset.id in seen:
+            raise UsageError(f"data set {dataset.id} is named twice ({seen[dataset.id]} and {place})")
+        seen[dataset.id] = place
+        likelihoods = []
+        for choice, scheme in zip(request.choices, schemes, strict=True):
+            choice.method.check_task(dataset.task, dataset.id)
+            likelihoods.append(scheme.likelihood(dataset.task, len(dataset.classes)).name)
+            _check_inducing(choice, dataset)
+        count = protocol.count(dataset)
+        for index in range(count) if request.indices is None else request.indices:
+            split = SplitSpec(protocol=protocol.text, index=index, count=count, seed=request.seed)
+            for choice, name in zip(request.choices, likelihoods, strict=True):
+                spec = CellSpec(
+                    method=choice.method.id,
+                    version=choice.method.version,
+                    settings=choice.settings,
+                    limits=request.limits,
+                    dataset=dataset.id,
+                    checksum=dataset.checksum,
+                    split=split,
+                    seed=request.seed,
+                    likelihood=name,
+                    scaling=request.scaling,
+                )
+                tasks.append(
+                    Task(spec=spec, method=choice.method, source=place, threads=request.threads, jobs=request.jobs)
+                )
+    return tasks
+
+
+def _check_inducing(choice: Choice, dataset: Dataset) -> None:
+    """Refuse more inducing points than the data set has rows; a training part that is too small fails its cell."""
+    rule = inducing_rule(choice.settings, seed=0)
+    if rule.rule != "none":
+        try:
+            rule.number(dataset.n)
+        except UsageError as error:
+            raise UsageError(f"method {choice.method.id} on {dataset.id}: {error}") from None
+
+
+def protocol_of(split: str | None, folds: int | None) -> str:
+    """The protocol that ``--split`` or ``--folds`` asks for; ten folds by default.
+
+    Raises
+    ------
+    UsageError
+        Both are given.
+    """
+    if split is not None and folds is not None:
+        raise UsageError(f"--split {split} and --folds {folds} exclude one another")
+    return split if split is not None else f"folds:{10 if folds is None else folds}"

@@ -1,0 +1,111 @@
+"""Where a number came from: code, libraries, processor, threads, time."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from gpbench import __version__
+from gpbench.bench.threads import pools
+from gpbench.config import checkout
+
+__all__ = ["PACKAGES", "code", "machine", "now", "provenance", "versions"]
+
+#: Packages whose versions can change a number.
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "threadpoolctl")
+
+
+def now() -> str:
+    """The present moment in UTC, ISO 8601 to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def provenance(*, threads: int, jobs: int, start: str, end: str) -> dict[str, Any]:
+    """What belongs to a result beside its numbers.
+
+    Parameters
+    ----------
+    threads : int
+        Threads that the numerical libraries were held to.
+    jobs : int
+        Cells that ran at the same time; above one, clocks were disturbed.
+    start, end : str
+        UTC, see :func:`now`.
+    """
+    return {
+        **code(),
+        "python": platform.python_version(),
+        "packages": versions(PACKAGES),
+        "blas": pools(),
+        **machine(),
+        "threads": threads,
+        "jobs": jobs,
+        "start": start,
+        "end": end,
+    }
+
+
+@cache
+def versions(names: tuple[str, ...]) -> dict[str, str | None]:
+    """Versions of installed packages; None where one is absent."""
+    found: dict[str, str | None] = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+@cache
+def code() -> dict[str, Any]:
+    """Version of gpbench; in a checkout with git also the commit, and whether the package differs from it."""
+    root = checkout()
+    commit = None if root is None else _git(root, "rev-parse", "HEAD")
+    changes = None if commit is None or root is None else _git(root, "status", "--porcelain", "--", "gpbench")
+    return {"gpbench": __version__, "commit": commit, "dirty": None if changes is None else bool(changes)}
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """What git says; None where there is no git, or the folder is no repository of its own."""
+    program = shutil.which("git")
+    if program is None or not (root / ".git").exists():
+        return None
+    command = [program, "-C", str(root), "--no-optional-locks", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603  # no shell, fixed words
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """Processor, cores, memory and system."""
+    return {
+        "cpu": _processor(),
+        "cores": psutil.cpu_count(logical=False),
+        "logical_cores": psutil.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "platform": platform.platform(),
+    }
+
+
+def _processor() -> str:
+    """The processor's model; timings are comparable only where it is the same."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    except OSError:  # no Linux
+        pass
+    return platform.processor() or platform.machine()

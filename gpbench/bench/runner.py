@@ -1,0 +1,247 @@
+"""Run one cell: load, split, scale, train under the clock, test, and say how it ended.
+
+Whatever happens inside a cell ends in a result, so that a failing cell fails alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpbench.bench.clock import Clock
+from gpbench.bench.memory import peak_rss_mb, reset_peak
+from gpbench.bench.provenance import now, provenance
+from gpbench.bench.signals import Terminated, terminable
+from gpbench.bench.sources import Source, opened
+from gpbench.bench.threads import one_pool_size
+from gpbench.bench.trace import Trace, Watcher
+from gpbench.data.scaling import ScaledRows, Scaling, standardise
+from gpbench.data.splits import Protocol
+from gpbench.errors import DataError, NumericalError, UsageError
+from gpbench.model.inducing import InducingRule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpbench.bench.cell import CellSpec
+    from gpbench.bench.methods import Method
+    from gpbench.data.dataset import Dataset
+    from gpbench.model.posterior import Predictor
+    from gpbench.schemes.base import Rows
+
+__all__ = ["MATERIALISED_BYTES", "Outcome", "Task", "inducing_rule", "lost", "run_cell"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+#: Scaled inputs up to this size become one array; beyond it rows are scaled when they are asked for.
+MATERIALISED_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A cell and what is needed to run it; picklable, so that it travels to workers.
+
+    Attributes
+    ----------
+    spec : CellSpec
+    method : Method
+    source : Source
+    threads : int
+        For the numerical libraries.
+    jobs : int
+        Cells that run at the same time; recorded.
+    """
+
+    spec: CellSpec
+    method: Method
+    source: Source
+    threads: int = 1
+    jobs: int = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a cell ended.
+
+    Attributes
+    ----------
+    result : dict
+        In the format of the store.
+    arrays : dict or None
+        For KEY.npz; None unless the cell ended well.
+    halted : bool
+        The process was asked to end (Ctrl-C, SIGTERM); no further cell should start in it.
+    """
+
+    result: dict[str, Any]
+    arrays: Arrays | None
+    halted: bool = False
+
+
+def run_cell(task: Task) -> Outcome:
+    """Run a cell; never raises for what happens inside it."""
+    attempt = _Attempt(task)
+    reset_peak()
+    try:
+        with terminable():
+            return attempt.run()
+    except KeyboardInterrupt:
+        return attempt.ended("interrupted", problem=_problem("KeyboardInterrupt", "interrupted by the user"))
+    except Terminated:
+        return attempt.ended("timeout", problem=_problem("Terminated", "ended from outside by SIGTERM"))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a cell fails alone, whatever a plug-in's scheme raises
+        return attempt.ended("failed", problem=_problem(type(error).__name__, str(error)))
+
+
+def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = False) -> Outcome:
+    """The outcome of a cell whose process gave none.
+
+    Parameters
+    ----------
+    task : Task
+    status : str
+        ``failed``, ``timeout`` or ``interrupted``.
+    kind, message : str
+        For the result's ``problem``.
+    halted : bool
+        As in :class:`Outcome`.
+    """
+    outcome = _Attempt(task).ended(status, problem=_problem(kind, message))
+    return Outcome(outcome.result, None, halted)
+
+
+def inducing_rule(settings: Mapping[str, Any], *, seed: int) -> InducingRule:
+    """The rule that a method's settings name, or ``none`` for a method without inducing inputs.
+
+    Raises
+    ------
+    UsageError
+        The settings name no rule.
+    """
+    if "inducing" not in settings:
+        return InducingRule("none", seed=seed)
+    more = {"rows": settings["kmeans_rows"]} if "kmeans_rows" in settings else {}
+    return InducingRule(settings.get("inducing_rule", "kmeans"), count=settings["inducing"], seed=seed, **more)
+
+
+class _Attempt:
+    """One cell being run, with what is known of it at any moment."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.start = now()
+        self.clock = Clock()
+        self.watcher: Watcher | None = None
+        self.jitter: float | None = None
+
+    def run(self) -> Outcome:
+        spec, task = self.task.spec, self.task
+        with one_pool_size(task.threads):
+            scheme = task.method.build(spec.settings)
+            dataset = opened(task.source)
+            if dataset.checksum != spec.checksum:
+                raise DataError(
+                    f"data set {spec.dataset} has changed since the sweep began: "
+                    f"expected checksum {spec.checksum}, got {dataset.checksum}"
+                )
+            X, y, X_test, y_test = _divide(dataset, spec)
+            classes = len(dataset.classes)
+            self.watcher = Watcher(self.clock, lambda q: _score(q, X_test, y_test)[:2], limits=spec.limits)
+            self.clock.start()
+            posterior: Predictor = scheme.fit(
+                X,
+                y,
+                inducing=inducing_rule(spec.settings, seed=spec.split.inducing_seed()),
+                likelihood=scheme.likelihood(dataset.task, classes),
+                classes=classes,
+                rng=spec.generator(),
+                on_step=self.watcher,
+            )
+            self.clock.stop()
+            return self._finished(posterior, X_test, y_test)
+
+    def _finished(self, posterior: Predictor, X_test: Rows, y_test: npt.NDArray[Any]) -> Outcome:
+        watcher = self.watcher
+        assert watcher is not None
+        nll, error, predicted = _score(posterior, X_test, y_test)
+        facts = posterior.facts
+        self.jitter = facts.get("jitter")
+        bound = watcher.bound if watcher.bound is not None else facts.get("bound")
+        watcher.trace.add(seconds=self.clock.seconds, iteration=watcher.iteration, nll=nll, error=error, bound=bound)
+        if not (math.isfinite(nll) and math.isfinite(error)):
+            raise NumericalError(f"the test NLL must be finite; got {nll} (test error {error})")
+        arrays = dict(posterior.arrays())
+        arrays["test_mean" if predicted.ndim == 1 else "test_probabilities"] = predicted
+        arrays["y_test"] = y_test
+        stopped_by = watcher.stopped_by or facts.get("stopped_by", "converged")
+        outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
+        return Outcome(outcome.result, arrays)
+
+    def ended(
+        self,
+        status: str,
+        *,
+        stopped_by: str | None = None,
+        nll: float | None = None,
+        error: float | None = None,
+        bound: float | None = None,
+        problem: dict[str, Any] | None = None,
+    ) -> Outcome:
+        """The outcome of the cell as things stand."""
+        self.clock.stop()
+        spec, watcher = self.task.spec, self.watcher
+        iterations = 0 if watcher is None else watcher.iteration
+        result = {
+            "format": None,  # first in the file; its value comes with the description
+            "key": spec.key,
+            "status": status,
+            **spec.description(),
+            "stopped_by": stopped_by,
+            "metrics": {
+                "nll": nll,
+                "error": error,
+                "train_seconds": self.clock.seconds,
+                "cpu_seconds": self.clock.cpu_seconds,
+                "iterations": iterations,
+                "bound": bound if bound is not None and math.isfinite(bound) else None,
+                "jitter": self.jitter,
+                "peak_rss_mb": peak_rss_mb(),
+            },
+            "trace": (watcher.trace if watcher is not None else Trace()).columns(),
+            "provenance": provenance(threads=self.task.threads, jobs=self.task.jobs, start=self.start, end=now()),
+            "problem": None if problem is None else {**problem, "iteration": iterations},
+        }
+        return Outcome(result, None, halted=status in {"interrupted", "timeout"})
+
+
+def _problem(kind: str, message: str) -> dict[str, Any]:
+    return {"type": kind, "message": message}
+
+
+def _divide(dataset: Dataset, spec: CellSpec) -> tuple[Rows, npt.NDArray[Any], Rows, npt.NDArray[Any]]:
+    """Training and test rows, scaled, and their targets."""
+    protocol = Protocol.parse(spec.split.protocol)
+    split = protocol.split(dataset, spec.split.index, seed=spec.split.seed, test_rows=spec.limits.test_rows)
+    if spec.scaling == "standard":
+        scaling = standardise(dataset.X, split.train)
+    elif spec.scaling == "none":
+        scaling = Scaling.identity(dataset.d)
+    else:
+        raise UsageError(f"scaling must be standard or none; got {spec.scaling!r}")
+    X, X_test = (_rows(ScaledRows(dataset.X, index, scaling)) for index in (split.train, split.test))
+    return X, np.asarray(dataset.y[split.train]), X_test, np.asarray(dataset.y[split.test])
+
+
+def _rows(rows: ScaledRows) -> Rows:
+    n, d = rows.shape
+    return rows.array() if n * d * 8 <= MATERIALISED_BYTES else rows
+
+
+def _score(posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:
+    """NLL, error, and predictions for the test rows."""
+    log_density, error, predicted = posterior.score(X, y)
+    return -float(np.mean(log_density)), float(np.mean(error)), predicted

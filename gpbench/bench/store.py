@@ -1,0 +1,286 @@
+"""The store: one JSON file a cell, and KEY.npz with the posterior and the test rows' predictions beside it.
+
+A file is written under a temporary name, synced and renamed, the npz before the JSON: what bears a final name is whole,
+and a JSON of a finished cell implies its npz. Each JSON holds a digest of itself and one of its npz, so that a
+damaged file is known as such; it is set aside under ``*.damaged``, reported, and its cell runs again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+from contextlib import suppress
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+from gpbench.bench.cell import FORMAT, canonical, key_of
+from gpbench.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["REQUIRED", "STATUSES", "Store"]
+
+#: How a cell can end.
+STATUSES = ("ok", "failed", "timeout", "interrupted")
+
+#: Fields that every stored result has.
+REQUIRED = (
+    "format", "key", "status", "dataset", "method", "settings", "split", "seed", "stopped_by", "metrics", "trace",
+    "provenance", "problem",
+)  # fmt: skip
+
+
+class Store:
+    """Results in a folder, by key.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when the first result is put.
+
+    Attributes
+    ----------
+    problems : list of str
+        What was found damaged, one sentence each.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.problems: list[str] = []
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The stored result of a cell whose files are whole; None where there is none.
+
+        Damaged files are set aside and reported in :attr:`problems`.
+
+        Raises
+        ------
+        StoreError
+            The folder cannot be read, or a damaged file cannot be set aside.
+        """
+        path = self.folder / f"{key}.json"
+        try:
+            if not path.exists():
+                return None
+            result = _read(path)
+            _check_whole(result, path)
+        except OSError as error:
+            if not _readable(self.folder):
+                raise self._error("read", error) from error
+            self._set_aside(key, f"it cannot be read: {error.strerror or error}")
+            return None
+        except _DamagedError as damage:
+            self._set_aside(key, str(damage))
+            return None
+        return result
+
+    def put(self, result: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]] | None = None) -> dict[str, Any]:
+        """Store a result, in place of an earlier one of the same key.
+
+        Parameters
+        ----------
+        result : mapping
+            In the format of the store, without digests.
+        arrays : mapping
+            For KEY.npz; None for a cell that has not ended well.
+
+        Returns
+        -------
+        dict
+            The result with its digests, as it was written.
+
+        Raises
+        ------
+        StoreError
+            The folder cannot be written, or the disk is full.
+        """
+        key = result["key"]
+        path = self.folder / f"{key}.json"
+        content = None if arrays is None else _npz(arrays)
+        whole = {**result, "arrays_sha256": None if content is None else hashlib.sha256(content).hexdigest()}
+        whole["digest"] = _digest(whole)
+        text = json.dumps(whole, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if content is not None:
+                path.unlink(missing_ok=True)  # an older JSON must not stand beside a newer npz
+                self._write(path.with_suffix(".npz"), content)
+            self._write(path, text.encode("ascii"))
+            if content is None:
+                path.with_suffix(".npz").unlink(missing_ok=True)
+            _sync_folder(self.folder)
+        except OSError as error:
+            raise self._error("write", error) from error
+        return whole
+
+    def cells(self) -> list[dict[str, Any]]:
+        """All results, in the order of their keys. Damaged ones are passed over and reported in :attr:`problems`.
+
+        Raises
+        ------
+        StoreError
+            The folder is there and cannot be read.
+        """
+        results = []
+        try:
+            paths = sorted(path for path in self.folder.iterdir() if path.suffix == ".json")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise self._error("read", error) from error
+        for path in paths:
+            try:
+                results.append(_read(path))
+            except OSError as error:
+                self.problems.append(f"{path} is passed over: it cannot be read: {error.strerror or error}")
+            except _DamagedError as damage:
+                self.problems.append(f"{path} is passed over: {damage}")
+        return results
+
+    def arrays(self, key: str) -> dict[str, npt.NDArray[Any]]:
+        """The content of KEY.npz.
+
+        Raises
+        ------
+        StoreError
+            There is none, or it is damaged.
+        """
+        path = self.folder / f"{key}.npz"
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+        except Exception as error:  # a damaged archive raises errors of many kinds
+            raise StoreError(f"{path} cannot be read: {error}") from error
+
+    def prepare(self) -> None:
+        """Make the folder, see that it can be written, remove temporary files of this machine's dead processes.
+
+        Raises
+        ------
+        StoreError
+            The folder cannot be made, read or written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._write(self.folder / "probe", b"")
+            (self.folder / "probe").unlink(missing_ok=True)
+            for path in self.folder.glob("*.partial"):
+                host, _, process = path.name.removesuffix(".partial").rpartition(".")[-1].rpartition("-")
+                if host == _host() and process.isdigit() and not psutil.pid_exists(int(process)):
+                    path.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._error("write", error) from error
+
+    def _write(self, path: Path, content: bytes) -> None:
+        partial = path.with_name(f"{path.name}.{_host()}-{os.getpid()}.partial")
+        try:
+            with partial.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise
+
+    def _set_aside(self, key: str, why: str) -> None:
+        path = self.folder / f"{key}.json"
+        try:
+            for file in (path, path.with_suffix(".npz")):
+                if file.exists():
+                    file.replace(file.with_name(file.name + ".damaged"))
+        except OSError as error:
+            raise self._error("set a damaged file aside in", error) from error
+        self.problems.append(f"{path} is damaged and was set aside as {path.name}.damaged: {why}")
+
+    def _error(self, doing: str, error: OSError) -> StoreError:
+        return StoreError(f"cannot {doing} the store {self.folder}: {error.strerror or error}")
+
+
+class _DamagedError(Exception):
+    """A stored file that cannot be trusted; the message says why."""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A result whose form, name and digest are right."""
+    try:
+        result = json.loads(path.read_bytes().decode("ascii"))
+    except (ValueError, RecursionError) as error:
+        raise _DamagedError("it is no JSON") from error
+    if not isinstance(result, dict):
+        raise _DamagedError("it holds no result")
+    missing = [name for name in REQUIRED if name not in result]
+    if missing:
+        raise _DamagedError(f"it lacks {', '.join(missing)}")
+    if result["format"] != FORMAT:
+        raise _DamagedError(f"its format is {result['format']!r}, not {FORMAT}")
+    if result["key"] != path.stem:
+        raise _DamagedError(f"its key is {result['key']!r}")
+    if result["status"] not in STATUSES:
+        raise _DamagedError(f"its status is {result['status']!r}")
+    if "digest" in result and result["digest"] != _digest(result):
+        raise _DamagedError("its content does not match its digest")
+    return result
+
+
+def _check_whole(result: dict[str, Any], path: Path) -> None:
+    """See that a result is of this very cell and has its arrays, before the cell is passed over as done."""
+    try:
+        own = key_of(result)
+    except KeyError as error:
+        raise _DamagedError(f"it lacks {error.args[0]}") from error
+    if own != result["key"] or "digest" not in result:
+        raise _DamagedError("its key does not belong to its description")
+    if result["status"] != "ok":
+        return
+    file = path.with_suffix(".npz")
+    if not file.exists():
+        raise _DamagedError(f"{file.name} is missing")
+    if hashlib.sha256(file.read_bytes()).hexdigest() != result.get("arrays_sha256"):
+        raise _DamagedError(f"{file.name} does not match its digest")
+
+
+def _digest(result: Mapping[str, Any]) -> str:
+    text = canonical({name: value for name, value in result.items() if name != "digest"})
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _npz(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+    """An npz; the same arrays give the same bytes (numpy stamps its members with a fixed date)."""
+    if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
+        raise TypeError("arrays of objects would need pickles; numbers and texts are stored")
+    file = BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes allow_pickle for one of the arrays
+    return file.getvalue()
+
+
+def _readable(folder: Path) -> bool:
+    try:
+        next(folder.iterdir(), None)
+    except OSError:
+        return False
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renames last through a power cut, where the system can."""
+    if os.name != "posix":
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _host() -> str:
+    return socket.gethostname().replace(".", "_").replace("-", "_")

@@ -1,0 +1,47 @@
+"""Threads of the numerical libraries.
+
+NumPy's and SciPy's wheels carry an OpenBLAS each. With two threads each, the pools spin against one another: a step of
+x-gpc (M = b = 100) then takes several times as long as with one. A cell therefore runs on one thread unless told
+otherwise, held by threadpoolctl while it trains and is tested, and the number is recorded.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+import sklearn.cluster  # noqa: F401  # brings OpenMP and its own import time, which must not fall on a cell's clock
+from threadpoolctl import ThreadpoolController
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["one_pool_size", "pools"]
+
+
+@contextmanager
+def one_pool_size(threads: int) -> Iterator[None]:
+    """Hold every BLAS and OpenMP pool of this process to a number of threads."""
+    with ThreadpoolController().limit(limits=threads):
+        # The first call into a library sets up its buffers: a millisecond that belongs to no scheme.
+        square = np.eye(64, order="F")
+        scipy.linalg.cholesky(square @ square, lower=True)
+        yield
+
+
+def pools() -> list[dict[str, Any]]:
+    """The libraries that hold threads: name, version, architecture of the kernels, threads at this moment."""
+    names = {"user_api": "api", "internal_api": "library", "version": "version", "architecture": "architecture"}
+    found = []
+    for info in ThreadpoolController().info():
+        entry = {new: info.get(old) for old, new in names.items() if info.get(old) is not None}
+        found.append({**entry, "threads": info["num_threads"], "owner": _owner(info["filepath"])})
+    return found
+
+
+def _owner(path: str) -> str:
+    """The package whose wheel holds a library: ``numpy`` for .../numpy.libs/libscipy_openblas64_.so."""
+    folders = [part for part in path.replace("\\", "/").split("/") if part.endswith((".libs", ".dylibs"))]
+    return folders[-1].split(".")[0].lstrip(".") if folders else "system"

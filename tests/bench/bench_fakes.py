@@ -1,0 +1,148 @@
+"""A tiny scheme, posterior and data source for tests of the harness; importable by worker processes."""
+
+import os
+import signal
+import sys
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from gpbench.bench.cell import CellSpec, SplitSpec
+from gpbench.bench.limits import Limits
+from gpbench.bench.methods import Method
+from gpbench.bench.runner import Task
+from gpbench.data.dataset import dataset_from_arrays
+from gpbench.schemes.base import Step, StopTraining, setting
+
+CALLS = []  # fits in this process: (inputs, inducing rule, thread counts)
+
+
+class FakePosterior:
+    def __init__(self, weights, facts):
+        self.weights = weights
+        self.facts = facts
+
+    def score(self, X, y):
+        p = 1 / (1 + np.exp(-(X[:] @ self.weights)))
+        p = np.clip(p, 1e-9, 1 - 1e-9)
+        if self.facts.get("broken"):
+            p = np.zeros_like(p)
+        both = np.column_stack([1 - p, p])
+        with np.errstate(divide="ignore"):
+            log_density = np.log(both[np.arange(len(y)), y])
+        return log_density, (both.argmax(axis=1) != y).astype(float), both
+
+    def arrays(self):
+        return {"kind": np.array("fake"), "weights": self.weights}
+
+
+@dataclass(frozen=True)
+class FakeScheme:
+    steps: int = setting(5, "Iterations.", minimum=0)
+    rate: float = setting(0.1, "Step size.", minimum=0, maximum=1)
+    kernel: str = setting("se", "Kernel.", choices=("se", "linear"))
+    trouble: str = setting("none", "What goes wrong at the third iteration.")
+    link: str = setting("fake", "Link.", choices=("fake", "probit"))
+    max_iterations: int = setting(100, "Iterations.", minimum=1)
+    width: float | None = setting(None, "Optional.", kind=float)
+
+    def likelihood(self, task, n_classes):  # noqa: ARG002
+        return SimpleNamespace(name=self.link, tasks=frozenset({task}))
+
+    def fit(self, X, y, *, inducing, likelihood, classes, rng, on_step):  # noqa: ARG002
+        CALLS.append((X, inducing, [pool["num_threads"] for pool in threadpool_info()]))
+        weights = np.zeros(X.shape[1])
+        facts = {"jitter": 1e-6, "stopped_by": "iterations", "broken": self.trouble == "infinite"}
+        try:
+            for iteration in range(1, min(self.steps, self.max_iterations) + 1):
+                rows = rng.integers(len(y), size=8)
+                batch = X[rows]
+                p = 1 / (1 + np.exp(-(batch @ weights)))
+                weights = weights + self.rate * batch.T @ (y[rows] - p)
+                if iteration == 3:
+                    _misbehave(self.trouble)
+                posterior = FakePosterior(weights, facts)
+                on_step(Step(iteration, bound=-float(iteration), posterior=lambda q=posterior: q))
+        except StopTraining:
+            pass
+        return FakePosterior(weights, facts)
+
+
+@dataclass(frozen=True)
+class FakeInducing(FakeScheme):
+    inducing: str = setting("4", "Inducing points.")
+    inducing_rule: str = setting("random", "Rule.")
+    kmeans_rows: int = setting(50, "Rows.")
+
+
+def _misbehave(trouble):
+    if trouble == "error":
+        raise ValueError("deliberate")
+    if trouble == "exit":
+        sys.exit(7)
+    if trouble == "interrupt":
+        raise KeyboardInterrupt
+    if trouble in {"SIGTERM", "SIGKILL"}:
+        os.kill(os.getpid(), getattr(signal, trouble))
+    if trouble == "os-exit":
+        os._exit(3)
+    if trouble.startswith("wait:"):  # for something that a test does to this process
+        Path(trouble.removeprefix("wait:")).write_text(str(os.getpid()))
+        signal.pause()
+
+
+FAKE = Method(id="fake", title="A fake", tasks=frozenset({"binary"}), scheme="bench_fakes:FakeScheme", preset={})
+POINTS = Method(id="points", title="With inducing points", tasks=frozenset({"binary"}), scheme=FakeInducing)
+
+
+@dataclass(frozen=True)
+class FakeSource:
+    name: str = "made-up"
+    n: int = 60
+    seed: int = 1
+    loads: list = field(default_factory=list, compare=False)
+
+    def load(self, progress=None):  # noqa: ARG002
+        return made_up(self.name, self.n, self.seed)
+
+
+@lru_cache
+def made_up(name, n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [1.0, 5.0, 0.1] + 2
+    y = (X[:, 0] + 0.3 * rng.normal(size=n) > 2).astype(np.int64)
+    return dataset_from_arrays(X, y, id=name, title="Made up", task="binary", classes=("no", "yes"))
+
+
+def spec(method=FAKE, *, source=None, index=0, limits=None, seed=0, scaling="standard", checksum=None, **settings):
+    place = source or FakeSource()
+    return CellSpec(
+        method=method.id,
+        version=method.version,
+        settings=method.resolve(settings),
+        limits=limits or Limits(),
+        dataset=place.name,
+        checksum=checksum or place.load().checksum,
+        split=SplitSpec(protocol="folds:3", index=index, count=3, seed=seed),
+        seed=seed,
+        likelihood="fake",
+        scaling=scaling,
+    )
+
+
+def task(method=FAKE, *, source=None, **options):
+    place = source or FakeSource()
+    return Task(spec=spec(method, source=place, **options), method=method, source=place)
+
+
+def without_times(result):
+    """A result less what a clock or a machine decides."""
+    trace, metrics = result["trace"], result["metrics"]
+    kept = {name: value for name, value in result.items() if name not in {"trace", "metrics", "provenance", "digest"}}
+    kept["metrics"] = {k: v for k, v in metrics.items() if k not in {"train_seconds", "cpu_seconds", "peak_rss_mb"}}
+    kept["last"] = {name: trace[name][-1:] for name in ("iteration", "nll", "error", "bound")}
+    return kept

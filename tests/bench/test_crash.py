@@ -1,0 +1,43 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+HERE = Path(__file__).parent
+KILLS = 30
+
+
+def test_killed_sweeps_resume_to_the_results_of_one_that_nobody_killed(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", HERE / "crash_driver.py", tmp_path, str(KILLS), "5"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= KILLS
+
+
+ORPHANS = """
+import sys
+from bench_fakes import task
+from gpbench.bench.execution import Processes
+if __name__ == "__main__":
+    list(Processes(2).run([task(trouble="wait:" + sign) for sign in sys.argv[1:]]))
+"""
+
+
+def test_workers_die_with_a_parent_that_is_killed(tmp_path):
+    signs = [tmp_path / "first", tmp_path / "second"]
+    for sign in signs:
+        os.mkfifo(sign)
+    script = tmp_path / "orphans.py"
+    script.write_text(ORPHANS)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    parent = subprocess.Popen([sys.executable, script, *signs], env=environment)
+    workers = [psutil.Process(int(sign.read_text())) for sign in signs]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert alive == []

@@ -1,0 +1,128 @@
+from dataclasses import replace
+
+import pytest
+from bench_fakes import FAKE, FakeScheme
+
+from gpbench.bench import methods as methods_module
+from gpbench.bench.methods import Method, method, methods, plugin_problems
+from gpbench.errors import PluginError, UsageError
+
+
+class FakeEntry:
+    def __init__(self, name, offered):
+        self.name = name
+        self.value = f"package:{name}"
+        self.offered = offered
+
+    def load(self):
+        if isinstance(self.offered, BaseException):
+            raise self.offered
+        return self.offered
+
+
+@pytest.fixture
+def plugins(monkeypatch):
+    """Give a list of entry points; the registry is made anew."""
+
+    def install(*entries):
+        monkeypatch.setattr(methods_module, "entry_points", lambda **_: list(entries))
+        methods_module._registry.cache_clear()
+
+    yield install
+    monkeypatch.undo()
+    methods_module._registry.cache_clear()
+
+
+def test_built_in_methods():
+    assert {"x-gpc", "linear"} <= set(methods())
+    assert method("x-gpc").paper == "wenzel2019"
+    assert method("x-gpc").tasks == {"binary"}
+    assert plugin_problems() == ()
+
+
+@pytest.mark.parametrize("name", ["x-gpc", "linear"])
+def test_each_built_in_method_can_be_built_with_its_defaults(name):
+    one = method(name)
+    assert one.build(one.resolve({})) == one.load()()
+
+
+def test_unknown_method_is_answered_with_the_nearest():
+    with pytest.raises(UsageError, match=r"unknown method .xgpc.; did you mean x-gpc"):
+        method("xgpc")
+
+
+def test_resolving_fills_defaults_and_parses_texts():
+    assert FAKE.resolve({"rate": "0.5", "steps": 7}) == {
+        "steps": 7, "rate": 0.5, "kernel": "se", "trouble": "none", "link": "fake", "max_iterations": 100,
+        "width": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rat": 1}, "method fake: unknown setting 'rat'; did you mean rate?"),
+        ({"rate": 2}, r"method fake: setting rate must be a number in \[0, 1\]; got 2.0"),
+        ({"rate": "fast"}, "got 'fast'"),
+        ({"kernel": "matern"}, "one of se, linear; got 'matern'"),
+        ({"steps": True}, "an integer >= 0; got True"),
+    ],
+)
+def test_wrong_settings_are_refused(given, message):
+    with pytest.raises(UsageError, match=message):
+        FAKE.resolve(given)
+
+
+def test_preset_is_the_methods_default_and_can_be_overruled():
+    quick = replace(FAKE, id="quick", preset={"steps": 2})
+    assert quick.settings()["steps"].default == 2
+    assert quick.resolve({})["steps"] == 2
+    assert quick.resolve({"steps": "9"})["steps"] == 9
+    assert FAKE.resolve({})["steps"] == 5
+
+
+def test_a_number_serves_where_the_setting_is_a_text():
+    one = Method(id="m", title="", tasks=frozenset({"binary"}), scheme="bench_fakes:FakeInducing")
+    assert one.resolve({"inducing": 16})["inducing"] == one.resolve({"inducing": "16"})["inducing"] == "16"
+
+
+def test_missing_extra_names_the_remedy():
+    one = Method(id="m", title="", tasks=frozenset(), scheme="no_such_module:X", extra="gibbs")
+    with pytest.raises(UsageError, match=r'method m needs .*no_such_module.*pip install "gpbench\[gibbs\]"'):
+        one.load()
+
+
+@pytest.mark.parametrize("scheme", ["no_such_module:X", "bench_fakes:NoSuchScheme"])
+def test_scheme_that_cannot_be_imported(scheme):
+    with pytest.raises(PluginError, match="method m"):
+        Method(id="m", title="", tasks=frozenset(), scheme=scheme).load()
+
+
+def test_task_that_a_method_cannot_do_is_refused():
+    with pytest.raises(UsageError, match="method fake cannot do glass: it is a multiclass task; fake does binary"):
+        FAKE.check_task("multiclass", "glass")
+
+
+def test_plugins_add_methods(plugins):
+    other = replace(FAKE, id="other")
+    plugins(FakeEntry("one", FAKE), FakeEntry("more", [other]))
+    assert method("fake") is FAKE
+    assert method("other") is other
+    assert plugin_problems() == ()
+
+
+def test_broken_plugins_are_reported_and_break_nothing(plugins):
+    plugins(
+        FakeEntry("a", ImportError("no such thing")),
+        FakeEntry("b", [FakeScheme]),
+        FakeEntry("c", replace(FAKE, id="linear")),
+        FakeEntry("d", 5),
+        FakeEntry("e", FAKE),
+    )
+    messages = [str(problem) for problem in plugin_problems()]
+    assert len(messages) == 4
+    assert messages[0] == "plug-in 'a' (package:a) does not load: ImportError: no such thing"
+    assert "must offer Method objects" in messages[1]
+    assert "'linear', an id that is taken" in messages[2]
+    assert "TypeError" in messages[3]
+    assert list(methods()) == ["x-gpc", "linear", "fake"]

@@ -1,0 +1,200 @@
+import json
+
+import numpy as np
+import pytest
+from bench_fakes import CALLS, FAKE, POINTS, FakePosterior, FakeSource, made_up, spec, task, without_times
+
+from gpbench.bench import clock as clock_module
+from gpbench.bench import runner, trace
+from gpbench.bench.cell import key_of
+from gpbench.bench.limits import Limits
+from gpbench.bench.runner import Task, lost, run_cell
+from gpbench.data.scaling import ScaledRows
+
+
+def test_result_is_in_the_format_of_the_store():
+    outcome = run_cell(task())
+    result = outcome.result
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert {
+        "format", "key", "status", "dataset", "method", "settings", "split", "seed", "stopped_by", "metrics", "trace",
+        "provenance", "problem",
+    } <= set(result)  # fmt: skip
+    assert (result["format"], result["status"], result["problem"], outcome.halted) == (1, "ok", None, False)
+    assert result["key"] == key_of(result) == spec().key
+    assert result["split"] == {"protocol": "folds:3", "index": 0, "count": 3, "seed": 0}
+    assert set(result["metrics"]) == {
+        "nll", "error", "train_seconds", "cpu_seconds", "iterations", "bound", "jitter", "peak_rss_mb",
+    }  # fmt: skip
+    assert set(result["trace"]) == {"seconds", "iteration", "nll", "error", "bound"}
+    assert len({len(column) for column in result["trace"].values()}) == 1
+
+
+def test_metrics_are_those_of_the_final_posterior():
+    outcome = run_cell(task(steps=40))
+    metrics, arrays = outcome.result["metrics"], outcome.arrays
+    p = arrays["test_probabilities"][np.arange(len(arrays["y_test"])), arrays["y_test"]]
+    assert metrics["nll"] == pytest.approx(-np.log(p).mean(), rel=1e-12)
+    assert metrics["error"] == np.mean(arrays["test_probabilities"].argmax(axis=1) != arrays["y_test"])
+    assert (metrics["iterations"], metrics["bound"], metrics["jitter"]) == (40, -40.0, 1e-6)
+    last = {name: column[-1] for name, column in outcome.result["trace"].items()}
+    assert last == {
+        "seconds": metrics["train_seconds"], "iteration": 40, "nll": metrics["nll"], "error": metrics["error"],
+        "bound": -40.0,
+    }  # fmt: skip
+    assert arrays["kind"] == "fake"
+    assert 0 < metrics["peak_rss_mb"] < 100_000
+
+
+def test_inputs_are_scaled_by_the_training_rows_alone():
+    CALLS.clear()
+    run_cell(task())
+    X = CALLS[-1][0]
+    assert X.dtype == np.float64
+    np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(X.std(axis=0), 1, atol=1e-12)
+
+
+def test_inputs_can_be_left_as_they_are():
+    CALLS.clear()
+    run_cell(task(scaling="none"))
+    X = CALLS[-1][0]
+    rows = {tuple(row) for row in made_up("made-up", 60, 1).X}
+    assert {tuple(row) for row in X} <= rows
+
+
+def test_large_inputs_are_scaled_when_asked_for_with_the_same_result(monkeypatch):
+    CALLS.clear()
+    small = run_cell(task())
+    monkeypatch.setattr(runner, "MATERIALISED_BYTES", 0)
+    large = run_cell(task())
+    assert isinstance(CALLS[0][0], np.ndarray)
+    assert isinstance(CALLS[1][0], ScaledRows)
+    assert without_times(large.result) == without_times(small.result)
+
+
+def test_same_cell_same_numbers():
+    one, other = run_cell(task(steps=30)), run_cell(task(steps=30))
+    assert without_times(one.result) == without_times(other.result)
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(array, other.arrays[name])
+
+
+def test_seed_and_split_change_the_numbers():
+    found = {run_cell(task(index=index, seed=seed)).result["metrics"]["nll"] for index in (0, 1) for seed in (0, 1)}
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize(
+    ("limits", "iterations", "stopped_by"),
+    [(Limits(), 5, "iterations"), (Limits(iterations=2), 2, "iterations"), (Limits(seconds=1e-9), 1, "seconds")],
+)
+def test_why_it_stopped(limits, iterations, stopped_by):
+    result = run_cell(task(limits=limits)).result
+    assert (result["metrics"]["iterations"], result["stopped_by"]) == (iterations, stopped_by)
+    assert result["status"] == "ok"
+
+
+def test_a_scheme_that_never_reports_a_step_is_tested_all_the_same():
+    result = run_cell(task(steps=0)).result
+    assert (result["status"], result["trace"]["iteration"], result["metrics"]["nll"]) == (
+        "ok",
+        [0],
+        pytest.approx(np.log(2)),
+    )
+
+
+def test_evaluation_and_preparation_are_not_on_the_clock(monkeypatch):
+    wall = [0.0]
+    for module in (clock_module, trace):
+        monkeypatch.setattr(module, "perf_counter", lambda: wall[0])
+    score, divide = FakePosterior.score, runner._divide
+
+    def slow_score(self, X, y):
+        wall[0] += 1000
+        return score(self, X, y)
+
+    def slow_divide(*arguments):
+        wall[0] += 1000
+        return divide(*arguments)
+
+    monkeypatch.setattr(FakePosterior, "score", slow_score)
+    monkeypatch.setattr(runner, "_divide", slow_divide)
+    result = run_cell(task()).result
+    assert wall[0] >= 2000
+    assert result["metrics"]["train_seconds"] == 0
+    assert result["trace"]["iteration"] == [1, 5]
+
+
+def test_threads_are_held_while_training():
+    CALLS.clear()
+    run_cell(task())
+    assert set(CALLS[-1][2]) == {1}
+    assert run_cell(task()).result["provenance"]["threads"] == 1
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status", "kind", "halted"),
+    [
+        ("error", "failed", "ValueError", False),
+        ("exit", "failed", "SystemExit", False),
+        ("interrupt", "interrupted", "KeyboardInterrupt", True),
+        ("SIGTERM", "timeout", "Terminated", True),
+    ],
+)
+def test_what_happens_inside_a_cell_ends_in_a_result(trouble, status, kind, halted):
+    outcome = run_cell(task(trouble=trouble))
+    result = outcome.result
+    assert (result["status"], outcome.halted, outcome.arrays, result["stopped_by"]) == (status, halted, None, None)
+    assert (result["problem"]["type"], result["problem"]["iteration"]) == (kind, 2)
+    assert (result["metrics"]["nll"], result["metrics"]["iterations"]) == (None, 2)
+    assert result["trace"]["iteration"][0] == 1
+    json.dumps(result, allow_nan=False)
+
+
+def test_a_test_nll_that_is_not_finite_fails_the_cell():
+    result = run_cell(task(trouble="infinite")).result
+    assert (result["status"], result["problem"]["type"]) == ("failed", "NumericalError")
+    assert "got inf" in result["problem"]["message"]
+    assert result["trace"]["nll"] == [None] * len(result["trace"]["nll"])
+
+
+def test_data_that_changed_fail_the_cell():
+    result = run_cell(task(checksum="0" * 64)).result
+    assert (result["status"], result["problem"]["type"]) == ("failed", "DataError")
+    assert "has changed" in result["problem"]["message"]
+
+
+def test_inducing_rule_comes_from_the_settings_and_the_split():
+    CALLS.clear()
+    run_cell(task(POINTS, index=2))
+    run_cell(task(POINTS, index=2, rate=0.5, inducing="all"))
+    run_cell(task(FAKE, index=2))
+    (_, rule, _), (_, everything, _), (_, none, _) = CALLS
+    seed = spec(index=2).split.inducing_seed()
+    assert (rule.rule, rule.count, rule.seed, rule.rows) == ("random", "4", seed, 50)
+    assert (everything.count, everything.seed) == ("all", seed)
+    assert none.rule == "none"
+
+
+def test_the_likelihood_is_the_schemes_own_for_the_task():
+    result = run_cell(task(link="probit")).result
+    assert result["settings"]["link"] == "probit"
+    assert result["status"] == "ok"
+
+
+def test_a_lost_cell_has_a_result_too():
+    outcome = lost(task(), "failed", kind="WorkerDied", message="gone")
+    assert outcome.result["key"] == spec().key
+    assert outcome.result["problem"] == {"type": "WorkerDied", "message": "gone", "iteration": 0}
+    json.dumps(outcome.result, allow_nan=False)
+
+
+def test_a_source_that_fails_fails_the_cell():
+    class Broken(FakeSource):
+        def load(self, progress=None):  # noqa: ARG002
+            raise OSError("disk on fire")
+
+    good = task()
+    result = run_cell(Task(spec=good.spec, method=FAKE, source=Broken())).result
+    assert (result["status"], result["problem"]["message"]) == ("failed", "disk on fire")

@@ -1,0 +1,51 @@
+import pickle
+
+import pytest
+
+from gpbench.bench.sources import CatalogueSource, FileSource, opened, source
+from gpbench.config import load_config
+from gpbench.errors import DataUnavailable
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return load_config(environ={"GPBENCH_DATA": str(tmp_path / "data"), "GPBENCH_MIRROR": "http://mirror"})
+
+
+def test_a_name_means_the_catalogue(config, tmp_path):
+    assert source("wine", config) == CatalogueSource("wine", tmp_path / "data", "http://mirror")
+
+
+def test_a_file_that_exists_is_a_file(config, tmp_path):
+    (tmp_path / "mine").write_text("")
+    found = source("mine", config, target="y", task="count", impute="median")
+    assert found == FileSource(tmp_path / "mine", "y", "count", "median", tmp_path / "data")
+
+
+def test_a_folder_of_a_catalogue_name_is_passed_over(config, tmp_path):
+    (tmp_path / "wine").mkdir()
+    assert isinstance(source("wine", config), CatalogueSource)
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "./mine", "/nowhere/mine", "~/nothing-of-this-name", "a.CSV", "b.npz"])
+def test_a_file_that_is_not_there(config, name):
+    with pytest.raises(DataUnavailable, match=f"there is no file {name}"):
+        source(name, config)
+
+
+def test_sources_travel():
+    one = CatalogueSource("wine", None, None)
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_a_data_set_is_opened_once():
+    class Counting(CatalogueSource):
+        loads = 0
+
+        def load(self, progress=None):  # noqa: ARG002
+            Counting.loads += 1
+            return object()
+
+    assert opened(Counting("a", None, None)) is opened(Counting("a", None, None))
+    assert Counting.loads == 1

@@ -1,0 +1,137 @@
+import math
+
+import pytest
+
+from gpbench.bench import clock as clock_module
+from gpbench.bench import trace as trace_module
+from gpbench.bench.clock import Clock, LogGrid
+from gpbench.bench.limits import Limits
+from gpbench.bench.trace import Trace, Watcher
+from gpbench.schemes.base import Step, StopTraining
+
+
+class Hands:
+    """A wall clock that moves when it is told to, and counts who looks at it."""
+
+    def __init__(self):
+        self.wall = 10.0
+        self.looks = 0
+        self.cpu_looks = 0
+
+    def perf_counter(self):
+        self.looks += 1
+        return self.wall
+
+    def process_time(self):
+        self.cpu_looks += 1
+        return self.wall
+
+
+@pytest.fixture
+def hands(monkeypatch):
+    found = Hands()
+    for module in (clock_module, trace_module):
+        monkeypatch.setattr(module, "perf_counter", found.perf_counter)
+    monkeypatch.setattr(clock_module, "process_time", found.process_time)
+    return found
+
+
+def a_watcher(hands, *, cost=0.0, **limits):
+    def evaluate(posterior):
+        hands.wall += cost
+        return posterior, posterior / 10
+
+    clock = Clock()
+    clock.start()
+    return clock, Watcher(clock, evaluate, limits=Limits(**limits), grid=LogGrid(first=1.0, per_decade=1))
+
+
+def step(iteration, bound=None):
+    return Step(iteration, bound=bound, posterior=lambda: float(iteration))
+
+
+def run(hands, watcher, *, steps, each):
+    for iteration in range(1, steps + 1):
+        hands.wall += each
+        watcher(step(iteration, bound=-iteration))
+
+
+def test_evaluates_the_first_step_and_then_on_the_grid(hands):
+    _, watcher = a_watcher(hands)
+    run(hands, watcher, steps=250, each=0.5)
+    # 1, 10 and 100 seconds are reached at steps 2, 20 and 200.
+    assert watcher.trace.iteration == [1, 2, 20, 200]
+    assert watcher.trace.seconds == pytest.approx([0.5, 1.0, 10.0, 100.0])
+    assert watcher.trace.nll == [1.0, 2.0, 20.0, 200.0]
+    assert watcher.trace.bound == [-1, -2, -20, -200]
+
+
+def test_evaluation_is_not_on_the_clock(hands):
+    clock, watcher = a_watcher(hands, cost=1000.0)
+    run(hands, watcher, steps=30, each=0.5)
+    clock.stop()
+    assert clock.seconds == pytest.approx(15.0)
+    assert watcher.trace.iteration == [1, 2, 20]
+
+
+def test_a_step_at_which_nothing_is_due_costs_one_look_at_the_clock(hands):
+    _, watcher = a_watcher(hands)
+    run(hands, watcher, steps=2, each=0.5)
+    hands.looks = hands.cpu_looks = 0
+    run(hands, watcher, steps=10, each=0.1)
+    assert (hands.looks, hands.cpu_looks) == (10, 0)
+
+
+def test_limit_on_iterations(hands):
+    _, watcher = a_watcher(hands, iterations=7)
+    with pytest.raises(StopTraining):
+        run(hands, watcher, steps=100, each=0.01)
+    assert (watcher.iteration, watcher.stopped_by, watcher.bound) == (7, "iterations", -7)
+
+
+def test_limit_on_seconds_counts_training_alone(hands):
+    clock, watcher = a_watcher(hands, cost=50.0, seconds=3.2)
+    with pytest.raises(StopTraining):
+        run(hands, watcher, steps=100, each=0.5)
+    assert (watcher.iteration, watcher.stopped_by) == (7, "seconds")
+    clock.stop()
+    assert clock.seconds == pytest.approx(3.5)
+
+
+def test_clock_runs_on_after_the_end_of_training_is_asked_for(hands):
+    clock, watcher = a_watcher(hands, iterations=1)
+    with pytest.raises(StopTraining):
+        watcher(step(1))
+    hands.wall += 2.0  # the scheme still makes its posterior
+    clock.stop()
+    assert clock.seconds == pytest.approx(2.0)
+
+
+def test_clock_runs_on_when_an_evaluation_fails(hands):
+    clock, watcher = a_watcher(hands)
+    broken = Step(1, bound=None, posterior=lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        watcher(broken)
+    hands.wall += 1.0
+    clock.stop()
+    assert clock.seconds == pytest.approx(1.0)
+
+
+def test_a_measurement_of_the_same_iteration_takes_the_last_ones_place():
+    trace = Trace()
+    trace.add(seconds=1.0, iteration=1, nll=3.0, error=0.3, bound=None)
+    trace.add(seconds=2.0, iteration=4, nll=2.0, error=0.2, bound=-1.0)
+    trace.add(seconds=2.5, iteration=4, nll=1.0, error=0.1, bound=-2.0)
+    assert trace.columns() == {
+        "seconds": [1.0, 2.5],
+        "iteration": [1, 4],
+        "nll": [3.0, 1.0],
+        "error": [0.3, 0.1],
+        "bound": [None, -2.0],
+    }
+
+
+def test_json_has_null_for_what_is_not_finite():
+    trace = Trace()
+    trace.add(seconds=1.0, iteration=1, nll=math.inf, error=math.nan, bound=-math.inf)
+    assert (trace.columns()["nll"], trace.columns()["error"], trace.columns()["bound"]) == ([None], [None], [None])
