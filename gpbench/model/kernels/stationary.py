@@ -53,7 +53,7 @@ class Stationary(Leaf):
     @property
     def variance(self) -> float:
         """Prior variance σ²."""
-        return float(np.exp(self.theta[0]))
+        return math.exp(self.theta[0])
 
     @property
     def lengthscales(self) -> Array:
@@ -110,8 +110,8 @@ class StationaryFeatures(Features):
         self._isotropic = ell.size == 1
         Z = check_inputs(Z, None if self._isotropic else ell.size, kernel.kind)
         self._variance = kernel.variance
-        self._scale = np.broadcast_to(kernel.stretch / ell, Z.shape[1:]).copy()
         m, d = Z.shape
+        self._scale = kernel.stretch / ell if ell.size == d else np.full(d, kernel.stretch / ell[0])
         centre = np.add.reduce(Z, axis=0) / m
         self._centre = centre if np.abs(centre * self._scale).max() > 1.0 else None
         self._z: Array = np.empty((m, d))

@@ -62,11 +62,16 @@ class Sum(Kernel):
 
     def with_theta(self, theta: npt.ArrayLike) -> Self:
         """The same kernel with other hyper-parameters, shape (P,)."""
-        values = np.asarray(theta, dtype=np.float64)
+        values = np.array(theta, dtype=np.float64)
+        values.setflags(write=False)
         if values.shape != self._theta.shape:
             raise UsageError(f"this sum has {self._theta.size} hyper-parameters; got shape {values.shape}")
         pairs = zip(self.parts, self._slices, strict=True)
-        return type(self)(tuple(part.with_theta(values[rows]) for part, rows in pairs))
+        new = object.__new__(type(self))  # the parts need no second check; this runs at each hyper-parameter step
+        new.parts = tuple(part.with_theta(values[rows]) for part, rows in pairs)
+        new._theta = values
+        new._slices = self._slices
+        return new
 
     def diag(self, A: Array) -> Array:
         """Prior variances, white noise included, shape (n,)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Self
 
 import numpy as np
@@ -26,7 +27,7 @@ class White(Leaf):
     @property
     def variance(self) -> float:
         """White-noise variance σ_w²."""
-        return float(np.exp(self.theta[0]))
+        return math.exp(self.theta[0])
 
     @property
     def names(self) -> tuple[str, ...]:

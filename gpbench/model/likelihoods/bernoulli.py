@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
 
 from gpbench.model.functions import log_ndtr, log_sigmoid, mills, probit_curvature, sigmoid
 from gpbench.model.likelihoods.base import Likelihood, Prediction, Score, check_classes, require_binary
@@ -55,8 +54,8 @@ class Bernoulli(Likelihood):
         """Second derivative of log p(1 | z)."""
 
     @abstractmethod
-    def log_probabilities(self, mean: Array, var: Array) -> Array:
-        """Log predictive probabilities of classes 0 and 1, shape (n, 2), from latent mean and variance, each (n,)."""
+    def _log_smaller(self, mean: Array, var: Array) -> Array:
+        """Log predictive probability of the less probable class, from latent mean and variance, all of shape (n,)."""
 
     def spec(self) -> dict[str, Any]:
         """Name and parameters as JSON can hold them; ``likelihood_from_spec`` reads them."""
@@ -114,12 +113,17 @@ class Bernoulli(Likelihood):
 
     def predict(self, mean: Array, var: Array) -> Prediction:
         """Class and probabilities (n, 2) from the latent mean and variance, each of shape (n, 1)."""
-        log_p = self.log_probabilities(mean[:, 0], var[:, 0])
-        return Prediction(_classes(mean), np.exp(log_p, out=log_p))
+        smaller = np.exp(self._log_smaller(mean[:, 0], var[:, 0]))
+        return Prediction(_classes(mean), _probabilities(mean, smaller))
 
     def log_predictive(self, y: Labels, mean: Array, var: Array) -> Array:
-        """Log predictive probability of the observed class, shape (n,)."""
-        return _observed(self.log_probabilities(mean[:, 0], var[:, 0]), y)
+        """Log predictive probability of the observed class, shape (n,).
+
+        The less probable class comes directly from its tail; the other one by ``log1p(-p)``, which loses nothing as
+        p <= 1/2.
+        """
+        log_smaller = self._log_smaller(mean[:, 0], var[:, 0])
+        return _observed(y, mean, log_smaller, np.exp(log_smaller))
 
     def point(self, mean: Array, var: Array) -> Labels:  # noqa: ARG002 - the sign of the mean decides
         """Predicted class, shape (n,): 1 where the latent mean is positive, as both links are symmetric."""
@@ -131,8 +135,10 @@ class Bernoulli(Likelihood):
 
     def score(self, y: Labels, mean: Array, var: Array) -> Score:
         """Log predictive probability, error and probabilities; the integral is computed once for all three."""
-        log_p = self.log_probabilities(mean[:, 0], var[:, 0])
-        return Score(_observed(log_p, y), self.error(y, _classes(mean)), np.exp(log_p))
+        log_smaller = self._log_smaller(mean[:, 0], var[:, 0])
+        smaller = np.exp(log_smaller)
+        log_density = _observed(y, mean, log_smaller, smaller)
+        return Score(log_density, self.error(y, _classes(mean)), _probabilities(mean, smaller))
 
 
 @dataclass(frozen=True)
@@ -150,16 +156,8 @@ class Logit(Bernoulli):
     def _curvature(self, z: Array) -> Array:
         return -sigmoid(z) * sigmoid(-z)
 
-    def log_probabilities(self, mean: Array, var: Array) -> Array:
-        """Log predictive probabilities of classes 0 and 1, shape (n, 2).
-
-        The less probable class comes from the integral, the other one from it by ``log1p(-p)``, which loses nothing as
-        p <= 1/2.
-        """
-        tail = log_tail(np.abs(mean), var)
-        rest = np.log1p(-np.exp(tail))
-        positive = mean > 0.0
-        return np.stack([np.where(positive, tail, rest), np.where(positive, rest, tail)], axis=-1)
+    def _log_smaller(self, mean: Array, var: Array) -> Array:
+        return log_tail(np.abs(mean), var)
 
 
 @dataclass(frozen=True)
@@ -177,10 +175,8 @@ class Probit(Bernoulli):
     def _curvature(self, z: Array) -> Array:
         return -probit_curvature(z)
 
-    def log_probabilities(self, mean: Array, var: Array) -> Array:
-        """Log predictive probabilities of classes 0 and 1, shape (n, 2): log Φ(∓mean / √(1 + var)) exactly."""
-        z = mean / np.sqrt(1.0 + var)
-        return np.asarray(special.log_ndtr(np.stack([-z, z], axis=-1)))
+    def _log_smaller(self, mean: Array, var: Array) -> Array:
+        return log_ndtr(-np.abs(mean) / np.sqrt(1.0 + var))  # the convolution of Φ with a normal law is Φ again
 
 
 def _signs(y: Labels) -> Array:
@@ -191,5 +187,14 @@ def _classes(mean: Array) -> Labels:
     return (mean[:, 0] > 0.0).astype(np.int64)
 
 
-def _observed(log_p: Array, y: Labels) -> Array:
-    return np.where(np.asarray(y) == 1, log_p[:, 1], log_p[:, 0])
+def _probabilities(mean: Array, smaller: Array) -> Array:
+    larger = 1.0 - smaller
+    positive = mean[:, 0] > 0.0
+    p = np.empty((len(smaller), 2))
+    p[:, 0] = np.where(positive, smaller, larger)
+    p[:, 1] = np.where(positive, larger, smaller)
+    return p
+
+
+def _observed(y: Labels, mean: Array, log_smaller: Array, smaller: Array) -> Array:
+    return np.where(np.asarray(y) == _classes(mean), np.log1p(-smaller), log_smaller)
