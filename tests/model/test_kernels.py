@@ -178,10 +178,11 @@ def test_names_follow_the_parts():
         "log_white",
     )
     values = kernel.values()
-    assert values["part0.log_lengthscales[1]"] == pytest.approx(2.0)
-    assert values["part1.log_variances[0]"] == pytest.approx(0.5)
-    assert values["log_white"] == pytest.approx(0.1)
+    assert values["part0.lengthscales[1]"] == pytest.approx(2.0)
+    assert values["part1.variances[0]"] == pytest.approx(0.5)
+    assert values["white"] == pytest.approx(0.1)
     assert len(kernel.names) == kernel.theta.size
+    assert repr(kernel).startswith("Sum(part0.variance=1, part0.lengthscales[0]=2, ")
 
 
 def test_kernels_are_immutable():

@@ -93,19 +93,20 @@ class Kernel(ABC):
         return self.bind(Z).gram_pullback(G)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name.replace('log_', '')}={value:.6g}" for name, value in self.values().items())
+        values = ", ".join(f"{name}={value:.6g}" for name, value in self.values().items())
         return f"{type(self).__name__}({values})"
 
     def values(self) -> dict[str, float]:
-        """Hyper-parameters themselves, not their logarithms, by the names of ``names``."""
-        return dict(zip(self.names, np.exp(self.theta).tolist(), strict=True))
+        """Hyper-parameters themselves, not their logarithms, by name: ``"part0.lengthscales[0]"``, ``"white"``."""
+        plain = (name.replace("log_", "") for name in self.names)
+        return dict(zip(plain, np.exp(self.theta).tolist(), strict=True))
 
 
 class Features(ABC):
     """Kernel values between rows and a fixed set of inputs Z, for the hot path.
 
     Buffers are reused: what ``cross`` returns is valid until its next call, and ``pullback`` belongs to the last
-    ``cross``.
+    ``cross``. For the same reason one object must not be used from several threads at a time.
     """
 
     @abstractmethod
