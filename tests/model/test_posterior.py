@@ -1,8 +1,3 @@
-import json
-import pickle
-import zipfile
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +8,7 @@ from gpbench.model import posterior as module
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Likelihood, Logit, Prediction, Probit
 from gpbench.model.linalg import cholesky
-from gpbench.model.posterior import Latent, Posterior, load_posterior, register_posterior
+from gpbench.model.posterior import Latent, Posterior
 
 NAMES = ["klsp_probit_bound_grad", "klsp_probit_whitened_bound_grad", "klsp_logit_bound_grad"]
 OPTIMA = [
@@ -29,22 +24,6 @@ def whitened(kernel, jitter, Z, m, S):
     L, _ = cholesky(kernel.gram(Z), what="K", jitter=jitter)
     S_w = np.linalg.solve(L, np.linalg.solve(L, S).T)
     return np.linalg.solve(L, m), 0.5 * (S_w + S_w.T)
-
-
-def some_latent(seed=0, *, M=12, d=3, form="precision", name="se-ard+linear-ard", wide=False, **options):
-    """A latent function with a random q(u); ``wide`` makes q wider than the prior in some directions."""
-    rng = np.random.default_rng(seed)
-    kernel = make_kernel(name, d, variance=1.5, lengthscale=1.2, noise=0.1)
-    Z = rng.normal(size=(M, d))
-    T = rng.normal(size=(M, 3 * M))
-    S_w = np.linalg.inv(np.eye(M) + 0.1 * T @ T.T)
-    if wide:
-        S_w[0] *= 2.0
-        S_w[:, 0] *= 2.0
-        S_w += 0.9 * np.eye(M)
-    root = np.linalg.cholesky(S_w if form == "covariance" else np.linalg.inv(S_w))
-    _, jitter = cholesky(kernel.gram(Z), what="K")
-    return Latent(kernel, Z, rng.normal(size=M), root, form=form, jitter=jitter, **options)
 
 
 def dense(latent, X):
@@ -97,7 +76,7 @@ def test_predictions_of_the_optima(read_oracle, name, mean_key, covariance_key, 
     wide=st.booleans(),
     mean=st.floats(-3, 3),
 )
-def test_whitened_prediction_is_the_dense_formula(seed, form, name, wide, mean):
+def test_whitened_prediction_is_the_dense_formula(some_latent, *, seed, form, name, wide, mean):
     latent = some_latent(seed, form=form, name=name, wide=wide, mean=mean)
     X = np.random.default_rng(seed).normal(size=(7, 3))
     got, want = latent.marginals()(X), dense(latent, X)
@@ -135,7 +114,7 @@ def test_projection_is_as_accurate_as_triangular_solves():
     assert np.abs(var - exact_var).max() < max(4 * np.abs(solved_var - exact_var).max(), 4 * scale)
 
 
-def test_prior_is_returned_where_the_data_say_nothing():
+def test_prior_is_returned_where_the_data_say_nothing(some_latent):
     base = some_latent()
     M = len(base.Z)
     latent = Latent(base.kernel, base.Z, np.zeros(M), np.eye(M), form="covariance", jitter=base.jitter, mean=0.7)
@@ -163,7 +142,7 @@ def test_extreme_posteriors_give_finite_scores(lengthscale, variance, model):
         assert ((score.values >= 0) & (score.values <= 1)).all()
 
 
-def test_row_blocks_do_not_matter(monkeypatch):
+def test_row_blocks_do_not_matter(some_latent, monkeypatch):
     posterior = Posterior((some_latent(),), Logit(), 2)
     X = np.random.default_rng(5).normal(size=(2 * module.BLOCK + 17, 3))
     y = (X[:, 0] > 0).astype(int)
@@ -173,7 +152,7 @@ def test_row_blocks_do_not_matter(monkeypatch):
         assert got == pytest.approx(want, rel=1e-12)
 
 
-def test_rows_are_read_in_blocks_of_bounded_size():
+def test_rows_are_read_in_blocks_of_bounded_size(some_latent):
     X = np.random.default_rng(6).normal(size=(3 * module.BLOCK, 3))
     sizes = []
 
@@ -223,7 +202,7 @@ class TwoLatents(Likelihood):
         return np.abs(y - point)
 
 
-def test_several_latent_functions_each_with_its_own_inputs():
+def test_several_latent_functions_each_with_its_own_inputs(some_latent):
     latents = (some_latent(seed=1, M=5), some_latent(seed=2, M=9, mean=1.0))
     posterior = Posterior(latents, TwoLatents(), 0)
     X = np.random.default_rng(7).normal(size=(4, 3))
@@ -251,7 +230,7 @@ def test_a_latent_keeps_its_numbers():
     assert np.array_equal(latent.root, np.eye(3))
 
 
-def test_bad_latents_are_refused():
+def test_bad_latents_are_refused(some_latent):
     base = some_latent(M=4)
     good = {"Z": base.Z, "m_w": base.m_w, "root": base.root}
     for change, error, message in [
@@ -266,7 +245,7 @@ def test_bad_latents_are_refused():
         Latent(base.kernel, **good, form="root", jitter=1e-6)
 
 
-def test_wrong_rows_and_targets_are_refused():
+def test_wrong_rows_and_targets_are_refused(some_latent):
     posterior = Posterior((some_latent(),), Logit(), 2)
     with pytest.raises(UsageError, match=r"3 columns, as in training; got shape \(5, 2\)"):
         posterior.predict(np.zeros((5, 2)))
@@ -277,131 +256,3 @@ def test_wrong_rows_and_targets_are_refused():
     with pytest.raises(UsageError, match="needs 2 classes"):
         Posterior((some_latent(),), Logit(), 3)
     assert posterior.predict(np.zeros((0, 3))).probabilities.shape == (0, 2)
-
-
-@pytest.mark.parametrize("form", ["covariance", "precision"])
-def test_save_and_load_give_the_same_bits(tmp_path, form):
-    facts = {"jitter": 1e-6, "stopped_by": "converged", "list": [1, 2.5, None]}
-    posterior = Posterior((some_latent(form=form, mean=0.1 + 0.2),), Logit(nodes=33), 2, facts)
-    path = tmp_path / "cell.npz"
-    posterior.save(path)
-    loaded = load_posterior(path)
-    X = np.random.default_rng(8).normal(size=(500, 3))
-    y = (X[:, 1] > 0).astype(int)
-    for got, want in zip(loaded.score(X, y), posterior.score(X, y), strict=True):
-        assert np.array_equal(got, want)
-    assert loaded.facts == facts
-    assert loaded.likelihood == Logit(nodes=33)
-    assert [file.name for file in tmp_path.iterdir()] == ["cell.npz"]
-    again = tmp_path / "again.npz"
-    loaded.save(again)
-    assert again.read_bytes() == path.read_bytes()
-
-
-def test_other_arrays_may_lie_in_the_same_file(tmp_path):
-    posterior = Posterior((some_latent(),), Probit(), 2)
-    path = tmp_path / "both.npz"
-    np.savez(path, **posterior.arrays(), probabilities=np.ones(3))
-    assert np.array_equal(load_posterior(path).latents[0].m_w, posterior.latents[0].m_w)
-
-
-class Bomb:
-    def __reduce__(self):
-        return (Path.touch, (Path(BOMB_MARK),))
-
-
-BOMB_MARK = "gpbench-test-was-unpickled"
-
-
-def test_pickles_are_never_opened(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plain.npz").write_bytes(pickle.dumps(Bomb()))
-    arrays = Posterior((some_latent(),), Logit(), 2).arrays()
-    np.savez(tmp_path / "inside.npz", **(arrays | {"posterior.0.Z": np.array([Bomb()], dtype=object)}))
-    np.save(tmp_path / "single.npy", np.array([Bomb()], dtype=object))
-    for name in ("plain.npz", "inside.npz", "single.npy"):
-        with pytest.raises(DataError, match=f"{name} holds no saved posterior"):
-            load_posterior(tmp_path / name)
-    assert not Path(BOMB_MARK).exists()
-
-
-def rewritten(path, **changes):
-    """Copy of a saved posterior with another JSON part."""
-    arrays = dict(np.load(path))
-    meta = json.loads(arrays["posterior.meta"].tobytes())
-    arrays["posterior.meta"] = np.frombuffer(json.dumps(meta | changes).encode(), dtype=np.uint8)
-    other = path.with_name("rewritten.npz")
-    np.savez(other, **arrays)
-    return other
-
-
-def test_broken_files_are_named(tmp_path):
-    path = tmp_path / "good.npz"
-    Posterior((some_latent(),), Logit(), 2).save(path)
-    whole = path.read_bytes()
-    broken = tmp_path / "broken.npz"
-    for content in (b"", b"rubbish", whole[:100], whole[: len(whole) // 2]):
-        broken.write_bytes(content)
-        with pytest.raises(DataError, match=r"broken\.npz holds no saved posterior"):
-            load_posterior(broken)
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 0xFF
-    broken.write_bytes(bytes(flipped))
-    with pytest.raises(DataError, match=r"broken\.npz"):
-        load_posterior(broken)
-    with pytest.raises(DataError, match=r"missing\.npz"):
-        load_posterior(tmp_path / "missing.npz")
-    np.savez(tmp_path / "other.npz", a=np.ones(2))
-    with pytest.raises(DataError, match=r"other\.npz holds no saved posterior"):
-        load_posterior(tmp_path / "other.npz")
-    np.save(tmp_path / "one.npy", np.ones(2))
-    with pytest.raises(DataError, match="a single array"):
-        load_posterior(tmp_path / "one.npy")
-    with zipfile.ZipFile(tmp_path / "zip.npz", "w") as archive:
-        archive.writestr("posterior.meta.npy", b"no array")
-    with pytest.raises(DataError, match=r"zip\.npz"):
-        load_posterior(tmp_path / "zip.npz")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"kind": "forest"}, "of kind 'forest'; known kinds: gp"),
-        ({"format": 2}, "format 2; this gpbench reads format 1"),
-        ({"latents": [{}]}, "broken posterior: KeyError"),
-        ({"latents": []}, "needs 1 latent functions; got 0"),
-        ({"likelihood": {"name": "cauchit"}}, "unknown likelihood 'cauchit'"),
-        ({"likelihood": None}, "broken posterior"),
-        ({"classes": "two"}, "broken posterior"),
-    ],
-)
-def test_files_of_others_are_refused_with_the_reason(tmp_path, changes, message):
-    path = tmp_path / "good.npz"
-    Posterior((some_latent(),), Logit(), 2).save(path)
-    with pytest.raises(DataError, match=message):
-        load_posterior(rewritten(path, **changes))
-
-
-def test_other_kinds_of_model_register_their_builder(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_BUILDERS", dict(module._BUILDERS))
-
-    def build(meta, arrays):
-        return meta["slope"], arrays["w"]
-
-    register_posterior("line", build)
-    register_posterior("line", build)
-    with pytest.raises(UsageError, match="'line' exists already"):
-        register_posterior("line", module._build_gp)
-    path = tmp_path / "line.npz"
-    np.savez(path, **module.storage.pack("line", {"slope": 0.1}, {"w": np.arange(3.0)}))
-    slope, w = load_posterior(path)
-    assert slope == 0.1
-    assert w.tolist() == [0.0, 1.0, 2.0]
-
-
-def test_what_json_cannot_hold_is_refused(tmp_path):
-    for value in (np.nan, np.ones(2), Logit()):
-        posterior = Posterior((some_latent(),), Logit(), 2, {"bound": value})
-        with pytest.raises(UsageError, match="what JSON can hold"):
-            posterior.save(tmp_path / "x.npz")
-    assert not list(tmp_path.iterdir())
