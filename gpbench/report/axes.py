@@ -59,13 +59,13 @@ def time_limits(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def time_axis(ax: Axes, limits: tuple[float, float]) -> None:
-    """Make the x axis logarithmic, labelled in plain seconds: decades, and 2 and 5 between where there are few."""
+    """Make the x axis logarithmic, labelled in plain seconds: decades, and steps between where there are few."""
     ax.set_xscale("log")
     ax.set_xlim(*limits)
     low, high = (math.log10(limit) for limit in limits)
     decades = range(math.floor(low), math.ceil(high) + 1)
     step = max(1, round((high - low) / 6))
-    factors = (1, 2, 5) if high - low < 2.2 else (1,)
+    factors = (1, 2, 5) if high - low < 2.0 else (1, 3) if high - low < 3.5 else (1,)
     ticks = [factor * 10.0**decade for decade in decades if decade % step == 0 for factor in factors]
     ax.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if limits[0] <= tick <= limits[1]]))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
@@ -79,8 +79,8 @@ def value_limits(curves: Sequence[Curve]) -> tuple[float, float]:
     """Lowest and highest value shown.
 
     Every mean is above the lower limit. The upper one follows the lowest of the curves: it is seen whole unless its
-    start is a spike, and of the others what lies within three times its range. What is higher, a spike at the start or
-    a method that came to nothing, runs off the top instead of flattening all the rest.
+    start is a spike, and of the others what lies within four times its range. What is higher, a spike at the start or
+    a method that came to nothing, runs off the top instead of flattening all the rest. Bands are seen at their ends.
     """
     known = [(curve, curve.mean[np.isfinite(curve.mean)]) for curve in curves]
     known = [(curve, values) for curve, values in known if len(values)]
@@ -90,13 +90,17 @@ def value_limits(curves: Sequence[Curve]) -> tuple[float, float]:
     scale = abs(low) or 0.01
     moving = [values for curve, values in known if not curve.is_point] or [values for _, values in known]
     best = min(moving, key=lambda values: float(values.min()))
-    reach = low + 3.0 * max(_top(best) - low, 0.3 * scale)
-    high = max(min(_top(values), reach) for _, values in known if float(values.min()) <= reach)
+    reach = low + 4.0 * max(_top(best) - low, 0.5 * scale)
+    seen = [(curve, values) for curve, values in known if float(values.min()) <= reach]
+    high = max(min(_top(values), reach) for _, values in seen)
+    ends = [(curve.mean[-1], curve.band[-1]) for curve, _ in seen if curve.band is not None]
+    high = max([high, *(min(float(mean + band), reach) for mean, band in ends if np.isfinite(mean))])
+    low = min([low, *(float(mean - band) for mean, band in ends if np.isfinite(mean))])
     least = 0.05 * scale  # a range to be seen, where all values are nearly one
     if high - low < least:
         return low - least, high + least
     room = 0.06 * (high - low)
-    edge = low - 2.0 * room  # bands reach below the means
+    edge = low - room
     return (max(edge, 0.0) if low >= 0.0 else edge), high + room
 
 

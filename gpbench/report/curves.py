@@ -137,7 +137,7 @@ def _panel(ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, St
     times, values = time_limits(only), value_limits(only)
     time_axis(ax, times)
     ax.set_ylim(*values)
-    ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    ax.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
     notes = []
     for group, curve in curves:
         style = styles[group.method_label]
@@ -152,7 +152,7 @@ def _panel(ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, St
         if len(group.finished) < len(group.cells):
             notes.append(f"{group.method_label}: {len(group.finished)} of {len(group.cells)} splits")
         if not (curve.mean <= values[1]).any():
-            notes.append(f"{group.method_label}: off scale, ends at {curve.mean[-1]:.3g}")
+            notes.append(f"{group.method_label}: off scale ({curve.mean[-1]:.3g})")
     if notes:
         ax.text(
             0.99,
@@ -163,6 +163,7 @@ def _panel(ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, St
             va="top",
             fontsize=7,
             color="#595959",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
         )
 
 

@@ -141,7 +141,10 @@ def method_card(facts: Facts, *, width: int) -> list[str]:
     if facts["settings"] is None:
         return [printable(lines[0]), lines[1], "  its settings cannot be shown: the scheme does not load"]
     left = [f"{each['name']} = {_value(each['default'])}" for each in facts["settings"]]
-    right = [f"{each['help'].rstrip('.')} ({each['values']})" for each in facts["settings"]]
+    right = [
+        each["help"].rstrip(".") + ("" if each["values"] == "a text" else f" ({each['values']})")
+        for each in facts["settings"]
+    ]
     return lines + ["  " + line for line in _two_columns(left, right, width - 2)]
 
 

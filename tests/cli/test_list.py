@@ -21,6 +21,7 @@ class Scheme:
     batch_size: int = setting(100, "Rows of a mini-batch", minimum=1)
     kernel: str = setting("se", "Covariance function", choices=("se", "linear"))
     learn: bool = setting(True, "Whether hyper-parameters are learned")
+    inducing: str = setting("100", "Number of inducing inputs: 100, 3% or all")
 
 
 GOOD = Method(
@@ -75,13 +76,14 @@ def test_everything_in_brief():
 
 def test_settings_of_a_method():
     done = listed("methods", "good")
-    assert done.stdout.splitlines()[:6] == [
+    assert done.stdout.splitlines()[:7] == [
         "good: A good one",
         "  tasks: binary, multiclass; paper: wenzel2019; version: 3; needs: gpbench[cluster]",
         "  rate = none     Step size (a number in [0, 1] or none)",
         "  batch_size = 7  Rows of a mini-batch (an integer >= 1)",
         "  kernel = se     Covariance function (one of se, linear)",
         "  learn = true    Whether hyper-parameters are learned (true or false)",
+        "  inducing = 100  Number of inducing inputs: 100, 3% or all",
     ]
     assert "broken" not in done.stdout
 
@@ -97,7 +99,10 @@ def test_help_is_broken_at_the_width():
     (facts,), _ = method_facts([GOOD])
     card = method_card(facts, width=50)
     assert max(map(len, card[2:])) <= 50
-    assert card[-2:] == ["  learn = true    Whether hyper-parameters are", "                  learned (true or false)"]
+    assert card[-4:-2] == [
+        "  learn = true    Whether hyper-parameters are",
+        "                  learned (true or false)",
+    ]
 
 
 def test_a_scheme_that_raises_anything_is_reported():

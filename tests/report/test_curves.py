@@ -119,7 +119,7 @@ def test_a_method_far_above_is_named_and_does_not_flatten_the_rest(cells, make_c
     bad = make_cell(method="bad", settings={}, trace=[(0.1, 50.0, 0.5), (9.0, 40.0, 0.5)], nll=40.0)
     (ax,) = figure([*cells, bad]).axes
     assert ax.get_ylim()[1] < 1.0
-    assert [text.get_text() for text in ax.texts] == ["bad: off scale, ends at 40"]
+    assert [text.get_text() for text in ax.texts] == ["bad: off scale (40)"]
 
 
 def test_names_are_drawn_as_they_are(make_cell, tmp_path):
@@ -211,9 +211,10 @@ def test_settings_of_one_method_share_the_hue_and_differ_in_line(make_cell):
     assert styles["x-gpc (inducing=3%)"].color == to_hex("#0072b2")
 
 
-def curve(*mean, point=False):
+def curve(*mean, point=False, band=None):
     values = np.array(mean, dtype=float)
-    return Curve(np.arange(1.0, len(values) + 1), values, None, 1, point)
+    widths = None if band is None else np.full(len(values), band)
+    return Curve(np.arange(1.0, len(values) + 1), values, widths, 1 if band is None else 2, point)
 
 
 def test_early_spikes_do_not_rule_the_axis():
@@ -231,6 +232,12 @@ def test_a_baseline_that_wins_does_not_hide_the_others():
     low, high = value_limits([curve(0.3, point=True), curve(*np.linspace(0.69, 0.35, 20))])
     assert high > 0.69
     assert low < 0.3
+
+
+def test_bands_are_seen_at_their_ends():
+    low, high = value_limits([curve(0.5, 0.3, 0.31, band=0.1), curve(0.6, point=True, band=0.05)])
+    assert low < 0.31 - 0.1
+    assert high > 0.6 + 0.05
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3, 1e-9, 700.0])
