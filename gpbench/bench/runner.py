@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpbench.bench.methods import Method
     from gpbench.data.dataset import Dataset
     from gpbench.model.posterior import Predictor
-    from gpbench.schemes.base import Rows
+    from gpbench.model.rows import Rows
 
 __all__ = ["MATERIALISED_BYTES", "Outcome", "Task", "inducing_rule", "lost", "run_cell"]
 

@@ -90,7 +90,10 @@ def _misbehave(trouble):
         os.kill(os.getpid(), getattr(signal, trouble))
     if trouble == "os-exit":
         os._exit(3)
-    if trouble.startswith("wait:"):  # for something that a test does to this process
+    if trouble == "wait":  # for something that a test does to this process
+        os.write(1, f"{os.getpid()}\n".encode())
+        signal.pause()
+    if trouble.startswith("wait:"):
         Path(trouble.removeprefix("wait:")).write_text(str(os.getpid()))
         signal.pause()
 

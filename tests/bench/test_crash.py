@@ -1,5 +1,4 @@
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,24 +19,19 @@ def test_killed_sweeps_resume_to_the_results_of_one_that_nobody_killed(tmp_path)
 
 
 ORPHANS = """
-import sys
 from bench_fakes import task
 from gpbench.bench.execution import Processes
 if __name__ == "__main__":
-    list(Processes(2).run([task(trouble="wait:" + sign) for sign in sys.argv[1:]]))
+    list(Processes(2).run([task(trouble="wait", index=index) for index in range(2)]))
 """
 
 
 def test_workers_die_with_a_parent_that_is_killed(tmp_path):
-    signs = [tmp_path / "first", tmp_path / "second"]
-    for sign in signs:
-        os.mkfifo(sign)
     script = tmp_path / "orphans.py"
     script.write_text(ORPHANS)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
-    parent = subprocess.Popen([sys.executable, script, *signs], env=environment)
-    workers = [psutil.Process(int(sign.read_text())) for sign in signs]
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
-    _, alive = psutil.wait_procs(workers, timeout=60)
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True) as parent:
+        workers = [psutil.Process(int(parent.stdout.readline())) for _ in range(2)]  # both are inside their cells
+        parent.kill()
+        _, alive = psutil.wait_procs(workers, timeout=60)
     assert alive == []

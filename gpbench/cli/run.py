@@ -1,0 +1,121 @@
+"""``gpbench run``: methods on data sets, cell by cell."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command(name="run")
+@click.option("--method", "-m", "methods", multiple=True, required=True, metavar="M", help="A method; may be repeated.")
+@click.option(
+    "--dataset", "-d", "datasets", multiple=True, required=True, metavar="D",
+    help="A catalogue id, openml:ID, or a file of your own (csv, parquet, arff, libsvm, npz); may be repeated.",
+)  # fmt: skip
+@click.option("--split", metavar="S", help="folds:K, contiguous:K, holdout:F*R, given or active:M/K; folds:10.")
+@click.option("--folds", type=int, metavar="K", help="Short for --split folds:K.")
+@click.option("--inducing", metavar="100|3%|all", help="Number of inducing points.")
+@click.option("--batch-size", metavar="B", help="Rows of a mini-batch.")
+@click.option("--kernel", metavar="K", help="se, se-ard, matern32-ard, linear-ard, or a sum with +.")
+@click.option("--likelihood", metavar="L", help="In place of the method's own.")
+@click.option("--max-seconds", type=float, metavar="S", help="Training seconds after which a cell is stopped.")
+@click.option("--max-iterations", type=int, metavar="I", help="Iterations after which a cell is stopped.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of splits and schemes.")
+@click.option("--jobs", type=int, default=1, show_default=True, metavar="J", help="Cells at a time; disturbs clocks.")
+@click.option("--threads", type=int, default=1, show_default=True, metavar="T", help="BLAS threads of a cell.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting; see `gpbench list methods`."
+)
+@click.option("--target", metavar="NAME", help="Target column of a file; the last by default.")
+@click.option("--task", metavar="T", help="binary, multiclass, count or ordinal, where a file's targets do not tell.")
+@click.option("--impute", metavar="median", help="Fill missing values of a file.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw NLL over time.")
+@click.option("--force", is_flag=True, help="Run finished cells again.")
+@click.option("--json", "as_json", is_flag=True, help="Print cells and summary as JSON.")
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    methods: tuple[str, ...],
+    datasets: tuple[str, ...],
+    split: str | None,
+    folds: int | None,
+    inducing: str | None,
+    batch_size: str | None,
+    kernel: str | None,
+    likelihood: str | None,
+    max_seconds: float | None,
+    max_iterations: int | None,
+    seed: int,
+    jobs: int,
+    threads: int,
+    assignments: tuple[str, ...],
+    target: str | None,
+    task: str | None,
+    impute: str | None,
+    plot: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Run methods on data sets and print a table.
+
+    Every method sees the same splits. A finished cell is stored at once and never run again unless --force is given;
+    an interrupted run goes on where it stopped when the same command is given again.
+
+    \b
+    gpbench run --method x-gpc --method linear --dataset breast-cancer-wisconsin
+    gpbench run --method x-gpc --dataset mine.csv --target label --set noise=0.1 --json
+    """  # noqa: D301  # click's own mark for lines that must not be wrapped
+    # Heavy imports wait until the command is called.
+    from gpbench.bench.choices import choose, parse_assignments  # noqa: PLC0415
+    from gpbench.bench.execution import executor  # noqa: PLC0415
+    from gpbench.bench.expand import Request, expand, protocol_of  # noqa: PLC0415
+    from gpbench.bench.limits import Limits  # noqa: PLC0415
+    from gpbench.bench.methods import method  # noqa: PLC0415
+    from gpbench.bench.progress import Progress  # noqa: PLC0415
+    from gpbench.bench.sources import source  # noqa: PLC0415
+    from gpbench.bench.store import Store  # noqa: PLC0415
+    from gpbench.bench.sweep import sweep  # noqa: PLC0415
+    from gpbench.config import load_config  # noqa: PLC0415
+    from gpbench.data.meter import Meter  # noqa: PLC0415
+    from gpbench.errors import UsageError  # noqa: PLC0415
+    from gpbench.report.summary import summarise  # noqa: PLC0415
+    from gpbench.report.table import table  # noqa: PLC0415
+
+    if plot is not None:
+        from gpbench.report.curves import PICTURES, save_curves  # noqa: PLC0415  # matplotlib is heavy
+
+        if plot.suffix.lower() not in PICTURES:  # before anything runs
+            raise UsageError(f"--plot expects a name that ends in {', '.join(PICTURES)}; got {plot}")
+    config = load_config()
+    flags = {"inducing": inducing, "batch_size": batch_size, "kernel": kernel, "link": likelihood}
+    limits = Limits(seconds=max_seconds, iterations=max_iterations)
+    chosen = [method(name) for name in methods]
+    request = Request(
+        choices=choose(chosen, flags, assignments=parse_assignments(assignments), iterations=max_iterations),
+        sources=[source(name, config, target=target, task=task, impute=impute) for name in datasets],
+        split=protocol_of(split, folds),
+        limits=limits,
+        seed=seed,
+        threads=threads,
+        jobs=jobs,
+    )
+    runner = executor(jobs)
+    with closing(Meter()) as meter:
+        tasks = expand(request, meter)
+    with closing(Progress()) as progress:
+        cells = sweep(tasks, Store(config.store), executor=runner, force=force, watch=progress)
+    summary = summarise(cells)
+    if as_json:
+        click.echo(json.dumps({"cells": cells, "summary": summary, "store": str(config.store)}, indent=1))
+    else:
+        click.echo(table(summary))
+    if plot is not None and any(cell["status"] == "ok" for cell in cells):
+        save_curves(cells, plot)
+    if any(cell["status"] != "ok" for cell in cells):
+        context.exit(4)

@@ -1,0 +1,279 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from gpbench.bench import methods as methods_module
+from gpbench.bench.store import Store
+from gpbench.cli import main
+from gpbench.model.posterior import load_posterior
+
+FAKES = Path(__file__).parents[1] / "bench"
+DATA = "breast-cancer-wisconsin"
+QUICK = ["--folds", "2", "--max-iterations", "5"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty current folder, and no settings from outside."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("GPBENCH_DATA", "GPBENCH_RESULTS", "GPBENCH_MIRROR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
+    return tmp_path
+
+
+@pytest.fixture
+def fake(place, monkeypatch):
+    """The method `fake` of the tests of the harness, as a plug-in."""
+    monkeypatch.syspath_prepend(str(FAKES))
+    import bench_fakes  # noqa: PLC0415
+
+    entry = SimpleNamespace(name="fakes", value="bench_fakes:FAKE", load=lambda: [bench_fakes.FAKE, bench_fakes.POINTS])
+    monkeypatch.setattr(methods_module, "entry_points", lambda **_: [entry])
+    methods_module._registry.cache_clear()
+    bench_fakes.CALLS.clear()
+    yield bench_fakes
+    monkeypatch.undo()
+    methods_module._registry.cache_clear()
+
+
+def gpbench(*arguments):
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def as_json(*arguments):
+    result = gpbench("run", *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_methods_of_gpbench_on_real_data(place):
+    wanted = ["--method", "x-gpc", "--method", "linear", "--dataset", DATA, *QUICK]
+    found = as_json(*wanted)
+    assert set(found) == {"cells", "summary", "store"}
+    assert found["store"] == str(place / "results" / "runs")
+    assert [(cell["split"]["index"], cell["method"], cell["status"]) for cell in found["cells"]] == [
+        (index, method, "ok") for index in (0, 1) for method in ("x-gpc", "linear")
+    ]
+    for cell in found["cells"]:
+        assert 0 < cell["metrics"]["nll"] < np.log(2)
+        assert cell["metrics"]["iterations"] <= 5
+        assert cell["provenance"]["threads"] == 1
+    for row in found["summary"]:
+        nll = [cell["metrics"]["nll"] for cell in found["cells"] if cell["method"] == row["method"]]
+        assert (row["dataset"], row["cells"], row["failed"]) == (DATA, 2, 0)
+        assert row["nll"]["mean"] == pytest.approx(np.mean(nll))
+        assert row["nll"]["sd"] == pytest.approx(np.std(nll, ddof=1))
+    assert as_json(*wanted) == found  # nothing was run again
+    store = Store(place / "results" / "runs")
+    for cell in found["cells"]:
+        arrays = store.arrays(cell["key"])
+        rows = np.arange(len(arrays["y_test"]))
+        nll = -np.log(arrays["test_probabilities"][rows, arrays["y_test"]]).mean()
+        assert nll == pytest.approx(cell["metrics"]["nll"], rel=1e-9)
+        assert load_posterior(store.folder / f"{cell['key']}.npz").facts.keys() >= {"stopped_by"}
+
+
+def test_methods_share_splits_and_inducing_inputs(fake):
+    found = as_json("-m", "fake", "-m", "points", "-d", DATA, "--folds", "2", "--inducing", "7")
+    assert [cell["split"] for cell in found["cells"][::2]] == [cell["split"] for cell in found["cells"][1::2]]
+    for (X, _, _), (other, rule, _) in zip(fake.CALLS[::2], fake.CALLS[1::2], strict=True):
+        np.testing.assert_array_equal(X, other)
+        assert rule.count == "7"
+
+
+def test_table_and_picture(place):
+    result = gpbench("run", "-m", "linear", "-d", DATA, "--folds", 2, "--plot", "new/a.png")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "linear" in result.stdout
+    assert (place / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_order_of_options_plays_no_part(fake):
+    one = as_json("-m", "fake", "-m", "points", "-d", DATA, "--folds", 2, "--set", "rate=0.5", "--set", "steps=3")
+    other = as_json(
+        "--set", "steps=3", "--split", "folds:2", "-d", DATA, "--set", "rate=.5", "-m", "points", "-m", "fake"
+    )
+    assert {cell["key"]: cell for cell in one["cells"]} == {cell["key"]: cell for cell in other["cells"]}
+    assert len(fake.CALLS) == 4
+
+
+def test_force_runs_again(fake):
+    arguments = ["-m", "fake", "-d", DATA, "--folds", 2]
+    first, again = as_json(*arguments), as_json(*arguments, "--force")
+    assert len(fake.CALLS) == 4
+    assert [cell["key"] for cell in again["cells"]] == [cell["key"] for cell in first["cells"]]
+    assert again["cells"][0]["provenance"]["start"] > first["cells"][0]["provenance"]["start"]
+
+
+def test_options_reach_the_cells(fake):
+    found = as_json(
+        "-m", "fake", "-d", DATA, "--split", "holdout:0.5*1", "--max-seconds", 9, "--max-iterations", 2, "--seed", 4,
+        "--threads", 2, "--kernel", "linear", "--likelihood", "probit",
+    )  # fmt: skip
+    (cell,) = found["cells"]
+    assert cell["split"] == {"protocol": "holdout:0.5*1", "index": 0, "count": 1, "seed": 4}
+    assert (cell["seed"], cell["limits"], cell["likelihood"]) == (4, {"seconds": 9.0, "iterations": 2}, "probit")
+    assert (cell["settings"]["kernel"], cell["settings"]["max_iterations"]) == ("linear", 2)
+    assert (cell["metrics"]["iterations"], cell["provenance"]["threads"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "fke"], "unknown method 'fke'; did you mean fake?"),
+        (["-d", "brest-cancer"], "unknown data set 'brest-cancer'; did you mean breast-cancer"),
+        (["-d", "wine"], "method fake cannot do wine: it is a multiclass task; fake does binary"),
+        (["--set", "rat=1"], "unknown setting (of fake) 'rat'; did you mean rate?"),
+        (["--set", "rate=2"], "setting rate must be a number in [0, 1]; got 2.0"),
+        (["--set", "rate"], "--set expects name=value; got 'rate'"),
+        (["--batch-size", "5"], "--batch-size applies to none of the methods fake"),
+        (["--kernel", "cubic"], "setting kernel must be one of se, linear; got 'cubic'"),
+        (["-m", "points", "--inducing", "570"], "fewer rows than inducing points"),
+        (["--split", "fold:3"], "unknown split protocol 'fold'; did you mean folds"),
+        (["--split", "folds:3", "--folds", "3"], "--split folds:3 and --folds 3 exclude one another"),
+        (["--folds", "1"], "folds:1"),
+        (["--folds", "1000"], "569"),
+        (["--split", "given"], "no published splits"),
+        (["--max-seconds", "0"], "limit on seconds must be a positive number; got 0.0"),
+        (["--max-seconds", "nan"], "limit on seconds must be a positive number; got nan"),
+        (["--max-iterations", "-1"], "limit on iterations must be a positive integer; got -1"),
+        (["--jobs", "0"], "jobs must be at least 1; got 0"),
+        (["--threads", "0"], "threads must be at least 1; got 0"),
+        (["--seed", "-1"], "seed must be an integer >= 0; got -1"),
+        (["--plot", "a.gif"], "--plot expects a name that ends in .png, .pdf, .svg; got a.gif"),
+        (["--sed", "1"], "No such option"),
+        (["-m", "fake"], "method fake is named twice"),
+        (["-d", DATA], "data set breast-cancer-wisconsin is named twice"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything_runs(fake, place, arguments, message):
+    result = gpbench("run", "-m", "fake", "-d", DATA, *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert fake.CALLS == []
+    assert not (place / "results").exists()
+
+
+def test_data_that_cannot_be_had(fake):
+    result = gpbench("run", "-m", "fake", "-d", "nowhere.csv")
+    assert result.exit_code == 3
+    assert "there is no file nowhere.csv" in result.stderr
+
+
+def test_results_that_cannot_be_stored(fake, place):
+    (place / "results").mkdir()
+    (place / "results" / "runs").write_text("")
+    result = gpbench("run", "-m", "fake", "-d", DATA)
+    assert result.exit_code == 1
+    assert "cannot write the store" in result.stderr
+    assert fake.CALLS == []
+
+
+def test_failed_cells_give_exit_code_4_and_the_rest_goes_on(fake):
+    result = gpbench("run", "-m", "fake", "-m", "points", "-d", DATA, "--folds", 2, "--set", "trouble=error", "--json")
+    assert result.exit_code == 4
+    found = json.loads(result.stdout)
+    assert [cell["status"] for cell in found["cells"]] == ["failed"] * 4
+    assert found["summary"][0]["failed"] == 2
+    assert f"gpbench: fake on {DATA}, folds:2 1/2: failed: ValueError: deliberate\n" in result.stderr
+
+
+def test_a_picture_of_nothing_is_not_drawn(fake, place):
+    result = gpbench("run", "-m", "fake", "-d", DATA, "--folds", 2, "--set", "trouble=error", "--plot", "a.png")
+    assert result.exit_code == 4
+    assert not (place / "a.png").exists()
+
+
+def test_a_damaged_result_is_reported_and_run_again(fake, place):
+    first = as_json("-m", "fake", "-d", DATA, "--folds", 2)
+    path = place / "results" / "runs" / f"{first['cells'][1]['key']}.json"
+    path.write_text("{")
+    result = gpbench("run", "-m", "fake", "-d", DATA, "--folds", 2, "--json")
+    assert result.exit_code == 0
+    assert "is damaged and was set aside" in result.stderr
+    assert json.loads(result.stdout)["cells"][0] == first["cells"][0]
+    assert len(fake.CALLS) == 3
+
+
+def test_a_file_of_ones_own(fake, place):
+    rows = "\n".join(f"{'ja' if i % 3 else 'nein'},{i % 3 + 0.1 * (i % 7)},{i % 5}" for i in range(60))
+    (place / "mine.csv").write_text("wahl,a,b\n" + rows)
+    found = as_json("-m", "fake", "-d", "mine.csv", "--target", "wahl", "--folds", 3)
+    assert [cell["status"] for cell in found["cells"]] == ["ok"] * 3
+    assert found["summary"][0]["dataset"] == found["cells"][0]["dataset"]
+    assert "mine" in found["summary"][0]["dataset"]
+
+
+PLUGIN = """
+import os
+import signal
+from dataclasses import dataclass
+from bench_fakes import FAKE, FakeScheme
+from gpbench.bench.methods import Method
+
+@dataclass(frozen=True)
+class Waiting(FakeScheme):
+    def fit(self, X, y, **others):
+        if os.environ.get("WAIT"):
+            os.write(2, f"at work {os.getpid()}\\n".encode())
+            signal.pause()
+        return super().fit(X, y, **others)
+
+METHOD = Method(id="waiting", title="Waits", tasks=FAKE.tasks, scheme=Waiting)
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_leaves_a_resumable_store_and_exit_code_130(place, jobs):
+    plugin = place / "plugin"
+    (plugin / "waiting-1.0.dist-info").mkdir(parents=True)
+    (plugin / "waiting-1.0.dist-info" / "METADATA").write_text("Name: waiting\nVersion: 1.0\n")
+    (plugin / "waiting-1.0.dist-info" / "entry_points.txt").write_text("[gpbench.methods]\nw = waiting_plugin:METHOD\n")
+    (plugin / "waiting_plugin.py").write_text(PLUGIN)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(plugin), str(FAKES)])}
+    command = [
+        sys.executable, "-c", "from gpbench.cli import main; main()",
+        "run", "-m", "waiting", "-d", DATA, "--folds", "3", "--jobs", str(jobs), "--json",
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command, env={**environment, "WAIT": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as running:  # fmt: skip
+        for _ in range(jobs):
+            assert running.stderr.readline().startswith("at work")
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does: workers too
+        stdout, stderr = running.communicate()
+    assert running.returncode == 130
+    assert stdout == ""
+    assert "interrupted; what is finished is kept" in stderr
+    assert "Traceback" not in stderr
+    assert [cell["status"] for cell in Store(place / "results" / "runs").cells()] == ["interrupted"] * jobs
+    if jobs == 1:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert [cell["status"] for cell in json.loads(done.stdout)["cells"]] == ["ok"] * 3
+
+
+def test_help_names_every_option_of_the_design_and_imports_nothing_heavy():
+    program = (
+        "import sys\nfrom gpbench.cli import main\nmain(['run', '--help'], standalone_mode=False)\n"
+        "heavy = {'numpy', 'scipy', 'pandas', 'sklearn', 'matplotlib'}\n"
+        "print(sorted(m for m in sys.modules if m.split('.')[0] in heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    for option in (
+        "--method", "--dataset", "--split", "--folds", "--inducing", "--batch-size", "--kernel", "--likelihood",
+        "--max-seconds", "--max-iterations", "--seed", "--jobs", "--threads", "--set", "--target", "--task", "--impute",
+        "--plot", "--force", "--json",
+    ):  # fmt: skip
+        assert option in done.stdout
