@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpbench.errors import UsageError
-from gpbench.model.inducing import InducingRule
-from gpbench.model.likelihoods import Likelihood
-from gpbench.model.posterior import Posterior
 
-__all__ = ["OnStep", "Rows", "Scheme", "Setting", "Step", "StopTraining", "setting", "settings_of"]
+if TYPE_CHECKING:  # the command line reads settings without loading the numerics
+    import numpy as np
 
-Array = npt.NDArray[np.float64]
+    from gpbench.model.inducing import InducingRule
+    from gpbench.model.likelihoods import Likelihood
+    from gpbench.model.posterior import Predictor
+    from gpbench.model.rows import Labels, Rows
+
+__all__ = ["OnStep", "Scheme", "Setting", "Step", "StopTraining", "setting", "settings_of"]
 
 
 class StopTraining(Exception):
@@ -44,30 +44,13 @@ class Step:
 
     __slots__ = ("bound", "iteration", "posterior")
 
-    def __init__(self, iteration: int, *, bound: float | None, posterior: Callable[[], Posterior]) -> None:
+    def __init__(self, iteration: int, *, bound: float | None, posterior: Callable[[], Predictor]) -> None:
         self.iteration = iteration
         self.bound = bound
         self.posterior = posterior
 
 
 OnStep = Callable[[Step], None]
-
-
-class Rows(Protocol):
-    """Training inputs: an (n, d) array, or rows that are read and scaled when they are asked for.
-
-    Indexing with a slice or an integer array gives a float64 array (b, d).
-    """
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(n, d)."""
-
-    def __getitem__(self, rows: Any, /) -> Array:
-        """Rows as float64, shape (b, d)."""
-
-    def __len__(self) -> int:
-        """n."""
 
 
 class Scheme(Protocol):
@@ -85,20 +68,20 @@ class Scheme(Protocol):
     def fit(
         self,
         X: Rows,
-        y: npt.NDArray[Any],
+        y: Labels,
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
         classes: int,
         rng: np.random.Generator,
         on_step: OnStep,
-    ) -> Posterior:
+    ) -> Predictor:
         """Train.
 
         Parameters
         ----------
         X : (n, d)
-            Inputs, scaled.
+            Inputs, scaled; an array, or rows that are read when they are asked for.
         y : (n,)
             Integers 0..classes-1, counts, ordinal categories 0..classes-1, or real numbers.
         inducing : InducingRule
@@ -176,8 +159,9 @@ class Setting:
             raise self._error(value)
         if self.choices and value not in self.choices:
             raise self._error(value)
-        low_enough = self.minimum is None or value >= self.minimum
-        high_enough = self.maximum is None or value <= self.maximum
+        number: Any = value
+        low_enough = self.minimum is None or number >= self.minimum
+        high_enough = self.maximum is None or number <= self.maximum
         if not (low_enough and high_enough):  # also catches NaN
             raise self._error(value)
         return value
