@@ -163,7 +163,7 @@ def _inputs(block: pd.DataFrame, built: Mapping[str, float]) -> pd.DataFrame:
         weekday = _numbers(block, "weekday")
     else:
         dates = pd.to_datetime({"year": year, "month": month, "day": day}, errors="coerce")
-        weekday = dates.dt.dayofweek + 1.0  # Monday is 1, as in the data expo
+        weekday = dates.dt.day_of_week + 1.0  # Monday is 1, as in the data expo
     columns = {
         "month": month,
         "day": day,

@@ -1,8 +1,9 @@
 """The catalogue: what each data set is, where its files are, and how they become rows.
 
 One TOML file a source under ``datasets/catalogue`` (``gpbench/_data/catalogue`` in a wheel), which
-:mod:`gpbench.data.entries` reads. Third-party packages add data sets through the entry point group ``gpbench.datasets``:
-it names an :class:`Entry`, a list of them, the path of a TOML file, or a function that returns one of these.
+:mod:`gpbench.data.entries` reads. Third-party packages add data sets through the entry point group
+``gpbench.datasets``: it names an :class:`Entry`, a list of them, the path of a TOML file, or a function that returns
+one of these.
 """
 
 from __future__ import annotations

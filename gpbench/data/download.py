@@ -7,14 +7,12 @@ server said of the file (its ETag) is kept in ``NAME.part.json``, so that halves
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from typing import Any
 import requests
 import urllib3.exceptions
 
+from gpbench.data.locks import alone
 from gpbench.errors import DataError
 
 __all__ = ["DownloadError", "Expected", "Patience", "Progress", "download", "sha256_of", "why"]
@@ -77,8 +76,10 @@ class Patience:
 
     Attributes
     ----------
+    probe : float
+        Seconds to find out which hosts answer at all. Short: without network the user wants to know soon.
     connect : float
-        Seconds to make a connection. Short: without network the user wants to know soon.
+        Seconds to make a connection.
     read : float
         Seconds without a byte before a connection counts as broken.
     attempts : int
@@ -87,7 +88,8 @@ class Patience:
         Seconds before the second attempt; doubles after each.
     """
 
-    connect: float = 3.0
+    probe: float = 2.0
+    connect: float = 5.0
     read: float = 30.0
     attempts: int = 4
     pause: float = 0.5
@@ -144,7 +146,7 @@ def download(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(target.name + ".part")
-        with _alone(part):
+        with alone(part):
             if target.exists() and expected.sha256 and expected.problem(target) is None:
                 return  # another process brought it while this one waited
             _Transfer(url, part, expected=expected, progress=progress, patience=patience).run()
@@ -152,24 +154,6 @@ def download(
             _sidecar(part).unlink(missing_ok=True)
     except OSError as error:
         raise DownloadError(f"{target.parent} cannot be written: {why(error)}") from error
-
-
-@contextlib.contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """Hold the part against other processes that download the same file; they wait."""
-    import fcntl  # noqa: PLC0415  # POSIX
-
-    path = part.with_name(part.name + ".lock")
-    while True:
-        with path.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (path.exists() and path.stat().st_ino == os.fstat(lock.fileno()).st_ino):
-                continue  # the process that held it has removed it: a third one may hold the next already
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-            return
 
 
 def _sidecar(part: Path) -> Path:
@@ -311,7 +295,7 @@ def _plain(reason: Exception) -> str:
     """The cause of a failed connection without the library's object names."""
     if isinstance(reason, urllib3.exceptions.NameResolutionError):
         return "the name does not resolve"
-    if isinstance(reason, urllib3.exceptions.ConnectTimeoutError):
+    if not isinstance(reason, urllib3.exceptions.NewConnectionError):
         return "no answer"
     text = str(reason)
     return text.rpartition("] ")[2].lower() if "Errno" in text else text

@@ -61,14 +61,59 @@ class Places:
 
 
 class Attempts:
-    """The places that were tried for one data set, and what each said."""
+    """The places that were tried for one data set, and what each said; none is asked twice."""
 
     def __init__(self) -> None:
         self.lines: dict[str, None] = {}
+        self._answers: dict[str, str] = {}
+        self._paths: dict[Path, bool] = {}
+        self._failed: set[str] = set()
 
     def add(self, place: str, said: str) -> None:
         """Note a place; said twice it stands once."""
         self.lines[said if said.startswith(place) else f"{place}: {said}"] = None
+
+    def probe(self, addresses: Iterable[str], *, seconds: float) -> None:
+        """Ask all hosts at once whether they answer."""
+        new = [one for one in dict.fromkeys(addresses) if one not in self._answers]
+        silent = unreachable(new, seconds=seconds) if new else {}
+        self._answers.update({one: silent.get(one, "") for one in new})
+
+    def answers(self, address: str, *, seconds: float) -> bool:
+        """Whether a host answers; a silent one is noted."""
+        self.probe([address], seconds=seconds)
+        if self._answers[address]:
+            self.add(address, self._answers[address])
+        return not self._answers[address]
+
+    def good(self, file: File, path: Path) -> bool:
+        """Whether a right file is at a path; the reason why not is noted."""
+        if path not in self._paths:
+            try:
+                problem = known_bytes(file, path) if path.is_file() else "not there"
+            except OSError as error:
+                problem = why(error)
+            if problem is not None:
+                self.add(str(path), problem)
+            self._paths[path] = problem is None
+        return self._paths[path]
+
+    def download(self, file: File, url: str, places: Places) -> Path | None:
+        """Download from an address that has not failed before."""
+        if url in self._failed:
+            return None
+        path = places.local(file)
+        try:
+            _download(file, url, path, places)
+        except DownloadError as error:
+            self.add(url, str(error))
+        except OSError as error:
+            self.add(str(path), why(error))
+        else:
+            self._paths[path] = True
+            return path
+        self._failed.add(url)
+        return None
 
 
 def known_bytes(file: File, path: Path) -> str | None:
@@ -94,7 +139,9 @@ def files_here(files: Iterable[File], places: Places) -> bool:
     return all(places.local(one).is_file() or (folder is not None and (folder / one.path).is_file()) for one in files)
 
 
-def obtain(entry: Entry, places: Places, attempts: Attempts) -> tuple[Edition, dict[str, Path]] | None:
+def obtain(
+    entry: Entry, places: Places, attempts: Attempts, *, also: Iterable[str] = ()
+) -> tuple[Edition, dict[str, Path]] | None:
     """Files of the first edition that can be had, without publishers first and then with them.
 
     Parameters
@@ -105,6 +152,8 @@ def obtain(entry: Entry, places: Places, attempts: Attempts) -> tuple[Edition, d
         Where to look.
     attempts : Attempts
         Takes note of each place tried.
+    also : iterable of str
+        Addresses that will be asked after these; whether their hosts answer is found out in the same time.
 
     Returns
     -------
@@ -116,22 +165,15 @@ def obtain(entry: Entry, places: Places, attempts: Attempts) -> tuple[Edition, d
             return edition, found
     if places.offline:
         return None
-    addresses = [_probe(url) for edition in editions for one in edition.files for url in one.urls]
-    silent = unreachable(addresses, seconds=places.patience.connect) if addresses else {}
+    urls = [_host(url) for edition in editions for one in edition.files for url in one.urls]
+    attempts.probe([*urls, *also], seconds=places.patience.probe)
     for edition in editions:
-        if (found := gather(edition.files, places, attempts, source=True, silent=silent)) is not None:
+        if (found := gather(edition.files, places, attempts, source=True)) is not None:
             return edition, found
     return None
 
 
-def gather(
-    files: Iterable[File],
-    places: Places,
-    attempts: Attempts,
-    *,
-    source: bool,
-    silent: dict[str, str] | None = None,
-) -> dict[str, Path] | None:
+def gather(files: Iterable[File], places: Places, attempts: Attempts, *, source: bool) -> dict[str, Path] | None:
     """All of some files, or None as soon as one cannot be had.
 
     Parameters
@@ -141,84 +183,51 @@ def gather(
         As for :func:`obtain`.
     source : bool
         Whether publishers are asked.
-    silent : dict
-        Addresses that are known not to answer, and why.
     """
     found = {}
     for one in files:
-        path = _here(one, places, attempts) or _from_mirror(one, places, attempts)
+        path = places.local(one) if attempts.good(one, places.local(one)) else _from_mirror(one, places, attempts)
         if path is None and source:
-            path = _from_source(one, places, attempts, silent or {})
+            path = _from_source(one, places, attempts)
         if path is None:
             return None
         found[one.path] = path
     return found
 
 
-def _here(file: File, places: Places, attempts: Attempts) -> Path | None:
-    return _good(file, places.local(file), attempts)
-
-
 def _from_mirror(file: File, places: Places, attempts: Attempts) -> Path | None:
     if places.mirror is None:
         return None
     if places.mirror_folder is not None:
-        return _good(file, places.mirror_folder / file.path, attempts)
-    url = places.mirrored(file)
-    reason = unreachable([url], seconds=places.patience.connect)
-    if reason:
-        attempts.add(places.mirror, reason[url])
+        path = places.mirror_folder / file.path
+        return path if attempts.good(file, path) else None
+    if not attempts.answers(places.mirror, seconds=places.patience.probe):
         return None
-    return _downloaded(file, url, places, attempts)
+    return attempts.download(file, places.mirrored(file), places)
 
 
-def _from_source(file: File, places: Places, attempts: Attempts, silent: dict[str, str]) -> Path | None:
+def _from_source(file: File, places: Places, attempts: Attempts) -> Path | None:
     if not file.urls:
         attempts.add(file.path, "no publisher offers this copy; only a mirror can have it")
     for url in file.urls:
-        if _probe(url) in silent:
-            attempts.add(url, silent[_probe(url)])
-            continue
-        if (path := _downloaded(file, url, places, attempts)) is not None:
-            return path
+        if attempts.answers(_host(url), seconds=places.patience.probe):
+            path = attempts.download(file, url, places)
+            if path is not None:
+                return path
     return None
 
 
-def _probe(url: str) -> str:
+def _host(url: str) -> str:
+    """An address whose host is asked first."""
     return "https://doi.org" if url.startswith("doi:") else url
 
 
-def _good(file: File, path: Path, attempts: Attempts) -> Path | None:
-    """The path, if a right file is there."""
-    try:
-        if not path.is_file():
-            attempts.add(str(path), "not there")
-            return None
-        problem = known_bytes(file, path)
-    except OSError as error:
-        problem = why(error)
-    if problem is not None:
-        attempts.add(str(path), problem)
-        return None
-    return path
-
-
-def _downloaded(file: File, url: str, places: Places, attempts: Attempts) -> Path | None:
-    path = places.local(file)
-    expected = Expected(file.sha256, file.size) if file.proven else Expected((), file.size)
-    try:
-        address, md5 = resolve(url, patience=places.patience) if url.startswith("doi:") else (url, None)
-        expected = Expected(expected.sha256, expected.size, md5=md5)
-        download(address, path, expected=expected, progress=places.progress, patience=places.patience)
-        if not expected.sha256:
-            path.with_name(path.name + ".sha256").write_text(f"{sha256_of(path)}  {path.name}\n", encoding="utf-8")
-    except DownloadError as error:
-        attempts.add(url, str(error))
-        return None
-    except OSError as error:
-        attempts.add(str(path), why(error))
-        return None
-    return path
+def _download(file: File, url: str, path: Path, places: Places) -> None:
+    address, md5 = resolve(url, patience=places.patience) if url.startswith("doi:") else (url, None)
+    expected = Expected(file.sha256 if file.proven else (), file.size, md5=md5)
+    download(address, path, expected=expected, progress=places.progress, patience=places.patience)
+    if not expected.sha256:
+        path.with_name(path.name + ".sha256").write_text(f"{sha256_of(path)}  {path.name}\n", encoding="utf-8")
 
 
 def cannot_be_had(name: str, attempts: Attempts, *, places: Places, files: Iterable[File]) -> DataUnavailable:
@@ -230,9 +239,10 @@ def cannot_be_had(name: str, attempts: Attempts, *, places: Places, files: Itera
     remedies.append(
         f"on a machine with internet run `gpbench fetch {name} --to DIR`, bring DIR here and set GPBENCH_MIRROR to it"
     )
-    first = next(iter(files), None)
-    if first is not None:
-        remedies.append(f"or put the file yourself at {places.local(first)}")
+    files = list(files)
+    published = [one for one in files if one.urls] or files
+    if published:
+        remedies.append(f"or put the file yourself at {places.local(published[0])}")
     return DataUnavailable(
         f"data set {name} cannot be had\n  tried:\n{tried}\n  remedy:\n" + "\n".join(f"    {one}" for one in remedies)
     )

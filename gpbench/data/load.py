@@ -14,15 +14,16 @@ from pathlib import Path
 from gpbench.data import generators, openml
 from gpbench.data.catalogue import Edition, Entry, entry
 from gpbench.data.dataset import Dataset
-from gpbench.data.download import Patience, Progress, sha256_of
+from gpbench.data.download import Patience, Progress, sha256_of, why
 from gpbench.data.embedded import load_embedded
 from gpbench.data.fetch import Attempts, Places, cannot_be_had, files_here, obtain
+from gpbench.data.locks import alone
 from gpbench.data.preparation import open_prepared, prepare
 from gpbench.data.readers import Reading, read_edition
 from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, GpbenchError, UsageError
 
-__all__ = ["is_here", "load", "prepared_folder"]
+__all__ = ["is_here", "known", "load", "prepared_folder"]
 
 
 def load(
@@ -71,7 +72,21 @@ def load(
     if one.maker == "generated":
         return _load_generated(one, rows or one.n or generators.BLOCK, folder, progress)
     home = prepared_folder(one, folder)
-    return _already(home) or _prepare_files(one, home, places)
+    return _already(home) or _once(home, lambda: _prepare_files(one, home, places))
+
+
+def known(name: str) -> None:
+    """Check that a name is one that :func:`load` takes.
+
+    Raises
+    ------
+    UsageError
+        It is not; the message names the nearest.
+    """
+    if name.startswith("openml:"):
+        openml.openml_id(name)
+    else:
+        entry(generators.parse(name)[0])
 
 
 def is_here(name: str, folder: Path) -> bool:
@@ -123,6 +138,16 @@ def _already(home: Path) -> Dataset | None:
         return None
 
 
+def _once(home: Path, make: Callable[[], Dataset]) -> Dataset:
+    """Make a prepared form, or wait for the process that is making it and open what it has made."""
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with alone(home):
+            return _already(home) or make()
+    except OSError as error:
+        raise DataError(f"{home.parent} cannot be written: {why(error)}") from error
+
+
 def _label(name: str, progress: Progress | None) -> Callable[[int, int], None] | None:
     if progress is None:
         return None
@@ -132,18 +157,19 @@ def _label(name: str, progress: Progress | None) -> Callable[[int, int], None] |
 def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | None) -> Dataset:
     name = one.id if rows == one.n else f"{one.id}:{rows}"
     home = folder / "prepared" / one.id / f"{rows}-{_GENERATION}"
-    found = _already(home)
-    if found is not None:
-        return found
-    return prepare(
-        lambda: generators.blocks(one.id, rows),
-        Recipe(task=one.task, classes=one.classes),
-        id=name,
-        title=one.title,
-        folder=home,
-        notes=one.notes,
-        progress=_label(name, progress),
-    )
+
+    def make() -> Dataset:
+        return prepare(
+            lambda: generators.blocks(one.id, rows),
+            Recipe(task=one.task, classes=one.classes),
+            id=name,
+            title=one.title,
+            folder=home,
+            notes=one.notes,
+            progress=_label(name, progress),
+        )
+
+    return _already(home) or _once(home, make)
 
 
 _GENERATION = 1  # raised when a generator's rows change
@@ -151,7 +177,7 @@ _GENERATION = 1  # raised when a generator's rows change
 
 def _prepare_files(one: Entry, home: Path, places: Places) -> Dataset:
     attempts = Attempts()
-    had = obtain(one, places, attempts)
+    had = obtain(one, places, attempts, also=[openml.SERVER] if any(e.reader == "openml" for e in one.editions) else [])
     if had is not None:
         edition, paths = had
         strange = [
@@ -222,11 +248,12 @@ def _check(one: Entry, edition: Edition, made: Dataset) -> None:
 
 
 def _load_openml(name: str, folder: Path, places: Places) -> Dataset:
+    home = folder / "prepared" / f"openml-{openml.openml_id(name)}"
+    return _already(home) or _once(home, lambda: _prepare_openml(name, home, places))
+
+
+def _prepare_openml(name: str, home: Path, places: Places) -> Dataset:
     number = openml.openml_id(name)
-    home = folder / "prepared" / f"openml-{number}"
-    already = _already(home)
-    if already is not None:
-        return already
     attempts = Attempts()
     found = openml.find(number, places, attempts)
     if found is None:

@@ -23,11 +23,13 @@ from gpbench.data.catalogue import File
 from gpbench.data.download import Patience, sha256_of, why
 from gpbench.data.fetch import Attempts, Places, gather
 from gpbench.data.formats import Frames, read_table
-from gpbench.data.reach import unreachable
 from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, UsageError
 
-__all__ = ["Downloaded", "files_of", "find", "openml_id", "recipe_of"]
+__all__ = ["SERVER", "Downloaded", "files_of", "find", "openml_id", "recipe_of"]
+
+SERVER = "https://www.openml.org/api/v1/xml"
+"""Where OpenML's API is."""
 
 _DESCRIPTION = "description.xml"
 _DATA = {"dataset.arff": "arff", "dataset.parquet": "parquet"}
@@ -134,15 +136,12 @@ def _opened(number: int, description: Path, data: Path) -> Downloaded:
 
 
 def _from_server(number: int, places: Places, attempts: Attempts) -> Downloaded | None:
+    if not attempts.answers(SERVER, seconds=places.patience.probe):
+        return None
     try:
         import openml  # noqa: PLC0415  # slow to import; makes folders in the user's home
     except OSError as error:
         attempts.add("the openml package", why(error))
-        return None
-    server = openml.config.server
-    silent = unreachable([server], seconds=places.patience.connect)
-    if silent:
-        attempts.add(server, silent[server])
         return None
     with tempfile.TemporaryDirectory(prefix="gpbench-openml-") as cache:
         said = ""
@@ -153,7 +152,7 @@ def _from_server(number: int, places: Places, attempts: Attempts) -> Downloaded 
                 return _kept(number, made, Path(cache), places)
             except Exception as failed:  # noqa: BLE001  # the package raises some twenty unrelated types
                 said = f"{type(failed).__name__}: {' '.join(str(failed).split())[:300]}"
-        attempts.add(f"{server} data {number}", said)
+        attempts.add(f"{SERVER}/data/{number}", said)
     return None
 
 
@@ -177,12 +176,14 @@ def _kept(number: int, made: Any, cache: Path, places: Places) -> Downloaded:
 def _guarded(openml: ModuleType, cache: Path, patience: Patience, *, arff_only: bool) -> Iterator[None]:
     """Let the package work in a folder of its own, with time limits, few repetitions and no log messages."""
     calls, config = openml._api_calls, openml.config  # noqa: SLF001  # the only place that knows the time limits
-    before = calls.requests, calls.minio, config._root_cache_directory, config.connection_n_retries  # noqa: SLF001
+    before = calls.requests, calls.minio, config.server, config.connection_n_retries
+    root = config._root_cache_directory  # noqa: SLF001
     variable = "OPENML_SKIP_PARQUET"
     skipped = os.environ.get(variable)
     level = logging.root.manager.disable
     try:
         calls.requests, calls.minio = _Limited(calls.requests, patience), _LimitedMinio(calls.minio, patience)
+        config.server = SERVER
         config.set_root_cache_directory(cache)
         config.connection_n_retries = min(2, patience.attempts)
         if arff_only:
@@ -195,7 +196,7 @@ def _guarded(openml: ModuleType, cache: Path, patience: Patience, *, arff_only: 
             os.environ.pop(variable)
             if skipped is not None:
                 os.environ[variable] = skipped
-        calls.requests, calls.minio, root, config.connection_n_retries = before
+        calls.requests, calls.minio, config.server, config.connection_n_retries = before
         config.set_root_cache_directory(root)
 
 
