@@ -88,7 +88,7 @@ class Patience:
         Seconds before the second attempt; doubles after each.
     """
 
-    probe: float = 2.0
+    probe: float = 1.5
     connect: float = 5.0
     read: float = 30.0
     attempts: int = 4

@@ -160,12 +160,16 @@ def obtain(
     (edition, {path in the catalogue: file here}) or None
     """
     editions = [one for one in entry.editions if one.parts]
+    urls = [] if places.offline else [_host(url) for edition in editions for one in edition.files for url in one.urls]
+    if places.mirror is not None and places.mirror_folder is None:
+        urls.append(places.mirror)
+        if not any(files_here(edition.files, places) for edition in editions):
+            attempts.probe([*urls, *also], seconds=places.patience.probe)  # the mirror and the publishers in one wait
     for edition in editions:
         if (found := gather(edition.files, places, attempts, source=False)) is not None:
             return edition, found
     if places.offline:
         return None
-    urls = [_host(url) for edition in editions for one in edition.files for url in one.urls]
     attempts.probe([*urls, *also], seconds=places.patience.probe)
     for edition in editions:
         if (found := gather(edition.files, places, attempts, source=True)) is not None:

@@ -14,13 +14,15 @@ prior3        villacampa2017, section 4.2: the largest of three functions drawn 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from gpbench.data.formats.frames import frame
 from gpbench.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["BLOCK", "GENERATORS", "blocks", "parse", "prior_features"]
 
@@ -131,6 +133,10 @@ def blocks(base: str, rows: int) -> Iterator[pd.DataFrame]:
     rows : int
         How many.
     """
+    import pandas as pd  # noqa: PLC0415  # a second that `list` and failing downloads need not pay
+
+    from gpbench.data.formats.frames import frame  # noqa: PLC0415  # likewise
+
     make = GENERATORS[base]
     key = list(GENERATORS).index(base)
     for number, start in enumerate(range(0, rows, BLOCK)):

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpbench.data import generators, openml
 from gpbench.data.catalogue import Edition, Entry, entry
@@ -18,10 +19,13 @@ from gpbench.data.download import Patience, Progress, sha256_of, why
 from gpbench.data.embedded import load_embedded
 from gpbench.data.fetch import Attempts, Places, cannot_be_had, files_here, obtain
 from gpbench.data.locks import alone
-from gpbench.data.preparation import open_prepared, prepare
-from gpbench.data.readers import Reading, read_edition
+from gpbench.data.prepared import open_prepared
 from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, GpbenchError, UsageError
+
+if TYPE_CHECKING:
+    from gpbench.data.dataset import GivenSplits
+    from gpbench.data.formats import Frames
 
 __all__ = ["is_here", "known", "load", "prepared_folder"]
 
@@ -72,7 +76,7 @@ def load(
     if one.maker == "generated":
         return _load_generated(one, rows or one.n or generators.BLOCK, folder, progress)
     home = prepared_folder(one, folder)
-    return _already(home) or _once(home, lambda: _prepare_files(one, home, places))
+    return _already(home) or _once(home, home.parent, lambda: _prepare_files(one, home, places))
 
 
 def known(name: str) -> None:
@@ -138,14 +142,14 @@ def _already(home: Path) -> Dataset | None:
         return None
 
 
-def _once(home: Path, make: Callable[[], Dataset]) -> Dataset:
-    """Make a prepared form, or wait for the process that is making it and open what it has made."""
+def _once(home: Path, place: Path, make: Callable[[], Dataset]) -> Dataset:
+    """Make a prepared form, or wait for the process that is making it at the same place and open what it has made."""
     try:
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with alone(home):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with alone(place):
             return _already(home) or make()
     except OSError as error:
-        raise DataError(f"{home.parent} cannot be written: {why(error)}") from error
+        raise DataError(f"{place.parent} cannot be written: {why(error)}") from error
 
 
 def _label(name: str, progress: Progress | None) -> Callable[[int, int], None] | None:
@@ -159,6 +163,8 @@ def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | No
     home = folder / "prepared" / one.id / f"{rows}-{_GENERATION}"
 
     def make() -> Dataset:
+        from gpbench.data.preparation import prepare  # noqa: PLC0415  # as below
+
         return prepare(
             lambda: generators.blocks(one.id, rows),
             Recipe(task=one.task, classes=one.classes),
@@ -169,7 +175,7 @@ def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | No
             progress=_label(name, progress),
         )
 
-    return _already(home) or _once(home, make)
+    return _already(home) or _once(home, home.parent, make)
 
 
 _GENERATION = 1  # raised when a generator's rows change
@@ -185,37 +191,44 @@ def _prepare_files(one: Entry, home: Path, places: Places) -> Dataset:
             for file in edition.files
             if not file.proven and file.sha256 and sha256_of(paths[file.path]) not in file.sha256
         ]
-        reading = read_edition(edition, paths)
-        return _prepared(one, edition, reading, recipe=edition.recipe, home=home, places=places, strange=strange)
+        from gpbench.data.readers import read_edition  # noqa: PLC0415  # as below
+
+        try:
+            reading = read_edition(edition, paths)
+        except DataError as error:
+            raise DataError(f"data set {one.id}: {error}") from error
+        return _prepared(one, edition, reading.frames, given=reading.given, home=home, places=places, strange=strange)
     for edition in one.editions:
         if edition.reader != "openml":
             continue
         found = openml.find(int(edition.options["id"]), places, attempts)
         if found is not None:
             recipe = replace(edition.recipe, drop=edition.recipe.drop or openml.recipe_of(found).drop)
-            return _prepared(one, edition, Reading(found.frames), recipe=recipe, home=home, places=places)
+            return _prepared(one, replace(edition, recipe=recipe), found.frames, home=home, places=places)
     raise cannot_be_had(one.id, attempts, places=places, files=one.files)
 
 
 def _prepared(
     one: Entry,
     edition: Edition,
-    reading: Reading,
+    frames: Callable[[], Frames],
     *,
-    recipe: Recipe,
+    given: GivenSplits = (),
     home: Path,
     places: Places,
     strange: Sequence[str] = (),
 ) -> Dataset:
+    from gpbench.data.preparation import prepare  # noqa: PLC0415  # pandas: a second that failures need not pay
+
     edition_said = [f"edition: {edition.name}"] if len(one.editions) > 1 else []
     try:
         made = prepare(
-            reading.frames,
-            recipe,
+            frames,
+            edition.recipe,
             id=one.id,
             title=one.title,
             folder=home,
-            given=reading.given,
+            given=given,
             notes=[*one.notes, *edition_said, *edition.notes, *strange],
             progress=_label(one.id, places.progress),
         )
@@ -249,10 +262,12 @@ def _check(one: Entry, edition: Edition, made: Dataset) -> None:
 
 def _load_openml(name: str, folder: Path, places: Places) -> Dataset:
     home = folder / "prepared" / f"openml-{openml.openml_id(name)}"
-    return _already(home) or _once(home, lambda: _prepare_openml(name, home, places))
+    return _already(home) or _once(home, home, lambda: _prepare_openml(name, home, places))
 
 
 def _prepare_openml(name: str, home: Path, places: Places) -> Dataset:
+    from gpbench.data.preparation import prepare  # noqa: PLC0415  # as above
+
     number = openml.openml_id(name)
     attempts = Attempts()
     found = openml.find(number, places, attempts)

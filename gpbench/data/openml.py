@@ -17,14 +17,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpbench.data.catalogue import File
 from gpbench.data.download import Patience, sha256_of, why
 from gpbench.data.fetch import Attempts, Places, gather
-from gpbench.data.formats import Frames, read_table
 from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from gpbench.data.formats import Frames
 
 __all__ = ["SERVER", "Downloaded", "files_of", "find", "openml_id", "recipe_of"]
 
@@ -58,6 +60,8 @@ class Downloaded:
 
     def frames(self) -> Frames:
         """Blocks of rows, parsed by gpbench."""
+        from gpbench.data.formats import read_table  # noqa: PLC0415  # pandas: a second that failures need not pay
+
         return read_table(self.path, format=self.format)
 
     def said(self, key: str) -> list[str]:

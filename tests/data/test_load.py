@@ -241,3 +241,16 @@ def test_names_that_make_no_sense_are_refused(names, every, message):
 def test_all_means_the_whole_catalogue_and_names_come_once():
     assert "higgs" in names_of((), every=True)
     assert names_of(("glass", "wine", "glass"), every=False) == ["glass", "wine"]
+
+
+def test_an_unwritable_data_folder_is_an_error_that_says_so(toys, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"cannot be written: (Not a directory|File exists)"):
+        load("toy", folder=tmp_path / "file" / "data", patience=QUICK)
+
+
+def test_what_cannot_be_had_leaves_nothing_behind(toys, web, tmp_path):
+    web.files.clear()
+    with pytest.raises(DataUnavailable):
+        load("toy", folder=tmp_path / "data", patience=QUICK)
+    assert [path.name for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
