@@ -83,12 +83,12 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
     protocol = Protocol.parse(request.split)
     schemes = [choice.method.build(choice.settings) for choice in request.choices]
     tasks: list[Task] = []
-    seen: dict[str, Source] = {}
+    seen: set[tuple[str, str]] = set()
     for place in request.sources:
         dataset = opened(place, progress)
-        if dataset.id in seen:
-            raise UsageError(f"data set {dataset.id} is named twice ({seen[dataset.id]} and {place})")
-        seen[dataset.id] = place
+        if (dataset.id, dataset.checksum) in seen:
+            raise UsageError(f"data set {dataset.id} is named twice")
+        seen.add((dataset.id, dataset.checksum))
         likelihoods = []
         for choice, scheme in zip(request.choices, schemes, strict=True):
             choice.method.check_task(dataset.task, dataset.id)

@@ -44,7 +44,7 @@ def provenance(*, threads: int, jobs: int, start: str, end: str) -> dict[str, An
         **code(),
         "python": platform.python_version(),
         "packages": versions(PACKAGES),
-        "blas": pools(),
+        "blas": [{name: value for name, value in pool.items() if name != "threads"} for pool in pools()],
         **machine(),
         "threads": threads,
         "jobs": jobs,

@@ -17,6 +17,7 @@ from gpbench.bench.memory import peak_rss_mb, reset_peak
 from gpbench.bench.provenance import now, provenance
 from gpbench.bench.signals import Terminated, terminable
 from gpbench.bench.sources import Source, opened
+from gpbench.bench.store import check_arrays
 from gpbench.bench.threads import one_pool_size
 from gpbench.bench.trace import Trace, Watcher
 from gpbench.data.scaling import ScaledRows, Scaling, standardise
@@ -169,15 +170,16 @@ class _Attempt:
         assert watcher is not None
         nll, error, predicted = _score(posterior, X_test, y_test)
         facts = posterior.facts
-        self.jitter = facts.get("jitter")
-        bound = watcher.bound if watcher.bound is not None else facts.get("bound")
+        self.jitter = _number(facts.get("jitter"))
+        bound = watcher.bound if watcher.bound is not None else _number(facts.get("bound"))
         watcher.trace.add(seconds=self.clock.seconds, iteration=watcher.iteration, nll=nll, error=error, bound=bound)
         if not (math.isfinite(nll) and math.isfinite(error)):
             raise NumericalError(f"the test NLL must be finite; got {nll} (test error {error})")
         arrays = dict(posterior.arrays())
         arrays["test_mean" if predicted.ndim == 1 else "test_probabilities"] = predicted
         arrays["y_test"] = y_test
-        stopped_by = watcher.stopped_by or facts.get("stopped_by", "converged")
+        check_arrays(arrays)
+        stopped_by = watcher.stopped_by or str(facts.get("stopped_by", "converged"))
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)
 
@@ -207,7 +209,7 @@ class _Attempt:
                 "train_seconds": self.clock.seconds,
                 "cpu_seconds": self.clock.cpu_seconds,
                 "iterations": iterations,
-                "bound": bound if bound is not None and math.isfinite(bound) else None,
+                "bound": _number(bound),
                 "jitter": self.jitter,
                 "peak_rss_mb": peak_rss_mb(),
             },
@@ -216,6 +218,11 @@ class _Attempt:
             "problem": None if problem is None else {**problem, "iteration": iterations},
         }
         return Outcome(result, None, halted=status in {"interrupted", "timeout"})
+
+
+def _number(value: Any) -> float | None:
+    """A fact as a plain float that JSON takes; None where it is absent or not finite."""
+    return None if value is None or not math.isfinite(value) else float(value)
 
 
 def _problem(kind: str, message: str) -> dict[str, Any]:

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gpbench.errors import DataUnavailable
+from gpbench.errors import DataUnavailable, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpbench.config import Config
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
 
-__all__ = ["CatalogueSource", "FileSource", "Source", "opened", "source"]
+__all__ = ["CatalogueSource", "FileSource", "Source", "opened", "sources"]
 
 #: Endings that mean a file of the user's own, even where it does not exist.
 _FILE_ENDINGS = (".csv", ".tsv", ".parquet", ".arff", ".libsvm", ".svm", ".npz", ".txt", ".data", ".gz", ".bz2", ".xz")
@@ -92,21 +94,45 @@ class FileSource:
         )
 
 
-def source(
-    name: str, config: Config, *, target: str | None = None, task: str | None = None, impute: str | None = None
-) -> Source:
-    """The source that a name on the command line means: a file where there is one of that name, else the catalogue.
+def sources(
+    names: Sequence[str],
+    config: Config,
+    *,
+    target: str | None = None,
+    task: str | None = None,
+    impute: str | None = None,
+) -> list[Source]:
+    """The sources that names on the command line mean: files where there are any, else data sets of the catalogue.
+
+    Parameters
+    ----------
+    names : sequence of str
+    config : Config
+    target, task, impute : str or None
+        How to read the files among them.
 
     Raises
     ------
     UsageError
-        Neither a file nor a catalogue id.
+        A name is neither a file's nor known to the catalogue, or there is no file that the options could apply to.
     DataUnavailable
-        The name is evidently a file's, and there is none.
+        A name is evidently a file's, and there is none.
     """
-    path = Path(name).expanduser()
-    if path.is_file():
-        return FileSource(path.resolve(), target, task, impute, config.data)
+    found: list[Source] = []
+    for name in names:
+        path = Path(name).expanduser()
+        if path.is_file():
+            found.append(FileSource(path.resolve(), target, task, impute, config.data))
+        else:
+            found.append(_catalogued(name, path, config))
+    if not any(isinstance(each, FileSource) for each in found):
+        for option, value in {"target": target, "task": task, "impute": impute}.items():
+            if value is not None:
+                raise UsageError(f"--{option} {value} says how to read a file, and no --dataset is a file")
+    return found
+
+
+def _catalogued(name: str, path: Path, config: Config) -> CatalogueSource:
     if path.suffix.lower() in _FILE_ENDINGS or path.is_absolute() or name.startswith((".", "~")):
         raise DataUnavailable(f"there is no file {name}; --dataset takes a catalogue id or a file that exists")
     from gpbench.data.load import known  # noqa: PLC0415  # pandas is heavy

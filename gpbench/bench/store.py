@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["REQUIRED", "STATUSES", "Store"]
+__all__ = ["REQUIRED", "STATUSES", "Store", "check_arrays"]
 
 #: How a cell can end.
 STATUSES = ("ok", "failed", "timeout", "interrupted")
@@ -206,6 +206,19 @@ class Store:
         return StoreError(f"cannot {doing} the store {self.folder}: {error.strerror or error}")
 
 
+def check_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """See that arrays can be stored.
+
+    Raises
+    ------
+    TypeError
+        One holds Python objects, which would have to be pickled.
+    """
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise TypeError(f"array {name} holds Python objects; numbers and texts can be stored, pickles are not")
+
+
 class _DamagedError(Exception):
     """A stored file that cannot be trusted; the message says why."""
 
@@ -256,8 +269,7 @@ def _digest(result: Mapping[str, Any]) -> str:
 
 def _npz(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """An npz; the same arrays give the same bytes (numpy stamps its members with a fixed date)."""
-    if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
-        raise TypeError("arrays of objects would need pickles; numbers and texts are stored")
+    check_arrays(arrays)
     file = BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes allow_pickle for one of the arrays
     return file.getvalue()

@@ -49,11 +49,12 @@ class Trace:
         if self.iteration and self.iteration[-1] == iteration:
             for column in vars(self).values():
                 column.pop()
-        self.seconds.append(seconds)
-        self.iteration.append(iteration)
-        self.nll.append(nll)
-        self.error.append(error)
-        self.bound.append(bound)
+        # Plain numbers: a scheme may count in numpy's, which JSON does not take.
+        self.seconds.append(float(seconds))
+        self.iteration.append(int(iteration))
+        self.nll.append(float(nll))
+        self.error.append(float(error))
+        self.bound.append(None if bound is None else float(bound))
 
     def columns(self) -> dict[str, list[Any]]:
         """For JSON, which knows no NaN and no infinity: null stands for both."""
@@ -109,12 +110,12 @@ class Watcher:
     @property
     def iteration(self) -> int:
         """Iterations done."""
-        return 0 if self._last is None else self._last.iteration
+        return 0 if self._last is None else int(self._last.iteration)
 
     @property
     def bound(self) -> float | None:
         """The objective at the last step, where it is known."""
-        return None if self._last is None else self._last.bound
+        return None if self._last is None or self._last.bound is None else float(self._last.bound)
 
     def __call__(self, step: Step) -> None:
         """Look at a step.

@@ -78,7 +78,7 @@ def command(
     from gpbench.bench.limits import Limits  # noqa: PLC0415
     from gpbench.bench.methods import method  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
-    from gpbench.bench.sources import source  # noqa: PLC0415
+    from gpbench.bench.sources import sources as sources_of  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.bench.sweep import sweep  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
@@ -98,7 +98,7 @@ def command(
     chosen = [method(name) for name in methods]
     request = Request(
         choices=choose(chosen, flags, assignments=parse_assignments(assignments), iterations=max_iterations),
-        sources=[source(name, config, target=target, task=task, impute=impute) for name in datasets],
+        sources=sources_of(datasets, config, target=target, task=task, impute=impute),
         split=protocol_of(split, folds),
         limits=limits,
         seed=seed,

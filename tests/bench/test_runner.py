@@ -10,6 +10,7 @@ from gpbench.bench.cell import key_of
 from gpbench.bench.limits import Limits
 from gpbench.bench.runner import Task, lost, run_cell
 from gpbench.data.scaling import ScaledRows
+from gpbench.schemes.base import Step
 
 
 def test_result_is_in_the_format_of_the_store():
@@ -181,6 +182,37 @@ def test_the_likelihood_is_the_schemes_own_for_the_task():
     result = run_cell(task(link="probit")).result
     assert result["settings"]["link"] == "probit"
     assert result["status"] == "ok"
+
+
+def test_test_rows_are_limited():
+    outcome = run_cell(task(limits=Limits(test_rows=5)))
+    assert len(outcome.arrays["y_test"]) == len(outcome.arrays["test_probabilities"]) == 5
+
+
+def test_numbers_of_numpy_are_stored_as_plain_ones(monkeypatch):
+    monkeypatch.setattr(runner, "Watcher", lambda *a, **k: NumpySteps(trace.Watcher(*a, **k)))
+    result = run_cell(task()).result
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert result["metrics"]["iterations"] == 5
+
+
+class NumpySteps:
+    """A watcher whose scheme counts in numpy's numbers."""
+
+    def __init__(self, watcher):
+        self.watcher = watcher
+
+    def __call__(self, step):
+        self.watcher(Step(np.int64(step.iteration), bound=np.float32(step.bound), posterior=step.posterior))
+
+    def __getattr__(self, name):
+        return getattr(self.watcher, name)
+
+
+def test_arrays_that_cannot_be_stored_fail_the_cell(monkeypatch):
+    monkeypatch.setattr(FakePosterior, "arrays", lambda _: {"kernel": np.array([{}], dtype=object)})
+    result = run_cell(task()).result
+    assert (result["status"], result["problem"]["type"]) == ("failed", "TypeError")
 
 
 def test_a_lost_cell_has_a_result_too():

@@ -2,9 +2,9 @@ import pickle
 
 import pytest
 
-from gpbench.bench.sources import CatalogueSource, FileSource, opened, source
+from gpbench.bench.sources import CatalogueSource, FileSource, opened, sources
 from gpbench.config import load_config
-from gpbench.errors import DataUnavailable
+from gpbench.errors import DataUnavailable, UsageError
 
 
 @pytest.fixture
@@ -14,24 +14,38 @@ def config(tmp_path, monkeypatch):
 
 
 def test_a_name_means_the_catalogue(config, tmp_path):
-    assert source("wine", config) == CatalogueSource("wine", tmp_path / "data", "http://mirror")
+    assert sources(["wine"], config) == [CatalogueSource("wine", tmp_path / "data", "http://mirror")]
 
 
 def test_a_file_that_exists_is_a_file(config, tmp_path):
     (tmp_path / "mine").write_text("")
-    found = source("mine", config, target="y", task="count", impute="median")
-    assert found == FileSource(tmp_path / "mine", "y", "count", "median", tmp_path / "data")
+    found = sources(["mine", "wine"], config, target="y", task="count", impute="median")
+    assert found == [
+        FileSource(tmp_path / "mine", "y", "count", "median", tmp_path / "data"),
+        CatalogueSource("wine", tmp_path / "data", "http://mirror"),
+    ]
+
+
+@pytest.mark.parametrize("option", ["target", "task", "impute"])
+def test_options_for_files_need_a_file(config, option):
+    with pytest.raises(UsageError, match=f"--{option} x says how to read a file, and no --dataset is a file"):
+        sources(["wine"], config, **{option: "x"})
+
+
+def test_a_name_that_nobody_knows(config):
+    with pytest.raises(UsageError, match="unknown data set 'wihne'; did you mean wine"):
+        sources(["wihne"], config)
 
 
 def test_a_folder_of_a_catalogue_name_is_passed_over(config, tmp_path):
     (tmp_path / "wine").mkdir()
-    assert isinstance(source("wine", config), CatalogueSource)
+    assert isinstance(sources(["wine"], config)[0], CatalogueSource)
 
 
 @pytest.mark.parametrize("name", ["mine.csv", "./mine", "/nowhere/mine", "~/nothing-of-this-name", "a.CSV", "b.npz"])
 def test_a_file_that_is_not_there(config, name):
     with pytest.raises(DataUnavailable, match=f"there is no file {name}"):
-        source(name, config)
+        sources([name], config)
 
 
 def test_sources_travel():

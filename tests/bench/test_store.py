@@ -201,7 +201,7 @@ def test_temporary_files_of_dead_processes_go_and_those_of_live_ones_stay(store)
 
 
 def test_objects_are_not_pickled(store):
-    with pytest.raises(TypeError, match="objects"):
+    with pytest.raises(TypeError, match="array x holds Python objects"):
         store.put(a_result(), {"x": np.array([{}], dtype=object)})
 
 
