@@ -23,10 +23,10 @@ $(READY): pyproject.toml requirements/lock.txt
 
 demo: $(READY) ## the main job on embedded data: a table and a picture
 	@mkdir -p $(DEMO)
-	$(BIN)/gpbench run --method x-gpc --method linear --dataset breast-cancer-wisconsin --plot $(DEMO)/breast-cancer-wisconsin.png
-	@$(BIN)/gpbench report --dataset breast-cancer-wisconsin --format markdown --output $(DEMO)/breast-cancer-wisconsin.md
-	@echo "table:   $(CURDIR)/$(DEMO)/breast-cancer-wisconsin.md"
-	@echo "picture: $(CURDIR)/$(DEMO)/breast-cancer-wisconsin.png"
+	$(BIN)/gpbench run --method x-gpc --method linear --dataset digits-odd-even --plot $(DEMO)/digits-odd-even.png
+	@$(BIN)/gpbench report --dataset digits-odd-even --format markdown --output $(DEMO)/digits-odd-even.md
+	@echo "table:   $(CURDIR)/$(DEMO)/digits-odd-even.md"
+	@echo "picture: $(CURDIR)/$(DEMO)/digits-odd-even.png"
 
 test: $(READY) ## the whole test suite
 	$(ONE_THREAD) $(BIN)/python -m pytest
