@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,12 @@ import pandas as pd
 
 from gpbench.data.formats.frames import place
 from gpbench.data.labels import factor, sort_labels
-from gpbench.data.recipe import Column, Recipe
 from gpbench.errors import DataError, UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from gpbench.data.recipe import Column, Recipe
 
 __all__ = ["Feature", "Layout", "TextFoundError", "layout_of", "survey", "with_categories"]
 

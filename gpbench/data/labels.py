@@ -6,7 +6,7 @@ original labels live on as the data set's ``classes``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,12 @@ import pandas as pd
 
 from gpbench.data.formats.dialect import is_number
 from gpbench.data.formats.frames import place
-from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpbench.data.recipe import Recipe
 
 __all__ = ["MAX_LABELS", "LabelCoder", "factor", "final_classes", "infer_task", "number_text", "sort_labels"]
 

@@ -6,14 +6,12 @@ them. Sorting and removal of duplicates work on the written matrix.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from gpbench.data.columns import Layout, TextFoundError, layout_of, survey, with_categories
 from gpbench.data.dataset import Dataset, GivenSplits, content_checksum
@@ -24,6 +22,11 @@ from gpbench.data.rows import blocks_of, first_occurrences, impute_medians, sort
 from gpbench.data.targets import Targets
 from gpbench.data.values import Values
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    import pandas as pd
 
 __all__ = ["Progress", "Recipe", "open_prepared", "prepare"]
 

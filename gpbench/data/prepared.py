@@ -11,11 +11,9 @@ import os
 import shutil
 import socket
 import uuid
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +21,10 @@ import psutil
 
 from gpbench.data.dataset import Dataset, GivenSplits, Ints
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
 
 __all__ = ["PREPARED_FORMAT", "MatrixWriter", "open_prepared", "partial_folder", "save_rest"]
 

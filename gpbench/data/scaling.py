@@ -61,8 +61,8 @@ class Scaling:
 def standardise(X: npt.NDArray[np.floating], rows: Ints) -> Scaling:
     """Mean and standard deviation (divisor n) of some rows, block by block.
 
-    Each block's deviations are taken from its own mean and merged as Chan, Golub and LeVeque (1983) do, so that
-    an offset of 1e9 on values of order 1 costs no accuracy.
+    Deviations are counted from the first row and blocks are merged as Chan, Golub and LeVeque (1983) do, so that an
+    offset of 1e12 on values of order 1 costs no accuracy.
 
     Parameters
     ----------
@@ -81,15 +81,16 @@ def standardise(X: npt.NDArray[np.floating], rows: Ints) -> Scaling:
     X, d = np.asarray(X), X.shape[1]
     step = max(1, _BLOCK_BYTES // (8 * max(d, 1)))
     count, mean, squares = 0, np.zeros(d), np.zeros(d)
+    origin = X[rows[0]].astype(np.float64)
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(rows), step):
             block = _take(X, rows[start : start + step]).astype(np.float64)
             low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+            block -= origin
             here = block.mean(axis=0)
             block -= here
-            here += (correction := block.mean(axis=0))  # the mean's own rounding
-            new = np.einsum("ij,ij->j", block, block) - len(block) * correction**2
+            new = np.einsum("ij,ij->j", block, block)
             total = count + len(block)
             shift = here - mean
             squares += new + shift**2 * (count * len(block) / total)
@@ -100,7 +101,7 @@ def standardise(X: npt.NDArray[np.floating], rows: Ints) -> Scaling:
         column = int(np.argmin(np.isfinite(scale) & np.isfinite(mean)))
         raise DataError(f"column {column} holds values up to {high[column]:.3g}; too large to scale")
     constant = (low == high) | (scale == 0)
-    return Scaling(np.where(low == high, low, mean), np.where(constant, 1.0, scale), constant)
+    return Scaling(origin + mean, np.where(constant, 1.0, scale), constant)
 
 
 def _take(X: npt.NDArray[np.floating], rows: Ints) -> npt.NDArray[np.floating]:

@@ -15,13 +15,16 @@ import re
 import warnings
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from gpbench.data.dataset import Dataset
 from gpbench.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from gpbench.data.dataset import Dataset
 
 __all__ = ["PROTOCOLS", "Protocol", "Split"]
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gpbench.data.columns import Layout
 from gpbench.data.formats.frames import place
 from gpbench.data.labels import LabelCoder, factor, final_classes, infer_task
-from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from gpbench.data.columns import Layout
+    from gpbench.data.recipe import Recipe
 
 __all__ = ["Targets", "equal_bins"]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from gpbench.data.dataset import TASKS, Dataset
 from gpbench.data.formats import Frames, read_table
@@ -18,6 +16,11 @@ from gpbench.data.preparation import Progress, open_prepared, prepare
 from gpbench.data.prepared import PREPARED_FORMAT
 from gpbench.data.recipe import Column, Recipe
 from gpbench.errors import DataError, DataUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
 
 __all__ = ["SUFFIXES", "file_format", "load_file"]
 
@@ -143,7 +146,7 @@ def _target(first: pd.DataFrame, target: str | None) -> Column:
 def _row_numbers(first: pd.DataFrame) -> tuple[tuple[Column, ...], tuple[str, ...]]:
     """A nameless first column that counts the rows, as pandas' ``to_csv`` writes it, is no input."""
     names = [str(name) for name in first.columns]
-    named = len(names) > 2 and names[0] in ("x1", "Unnamed: 0", "__index_level_0__") and names[1] != "x2"
+    named = len(names) > 2 and names[0] in ("Unnamed: 0", "__index_level_0__")
     if named and first.iloc[:, 0].dtype.kind == "i" and len(first) > 1:
         values = first.iloc[:, 0].to_numpy()
         if values[0] in (0, 1) and (np.diff(values) == 1).all():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from gpbench.data.columns import Layout
 from gpbench.data.formats.frames import place
-from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpbench.data.columns import Layout
+    from gpbench.data.recipe import Recipe
 
 __all__ = ["Values"]
 

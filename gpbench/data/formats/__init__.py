@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpbench.data.formats.frames import Frames, beside, one_after_another, place
 from gpbench.data.formats.source import Source, open_bytes
 from gpbench.errors import unknown_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["FORMATS", "Frames", "Source", "beside", "one_after_another", "open_bytes", "place", "read_table"]
 

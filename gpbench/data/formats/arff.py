@@ -7,10 +7,8 @@ instead of commas. Nominal values come as text. In a sparse row a value left out
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +20,10 @@ from gpbench.data.formats.frames import Frames, frame, unique_names
 from gpbench.data.formats.lines import Block, blocks
 from gpbench.data.formats.source import open_bytes
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["Attribute", "read_arff"]
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpbench.data.formats.frames import column_names, unique_names
-from gpbench.data.formats.lines import Block
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpbench.data.formats.lines import Block
 
 __all__ = ["MISSING", "Dialect", "detect", "is_number", "split_line"]
 
@@ -64,7 +68,7 @@ def split_line(line: bytes, dialect: Dialect, *, where: str) -> list[str]:
         fields = next(csv.reader([text], delimiter=dialect.delimiter, strict=False), [])
     except csv.Error as error:
         raise DataError(f"{where}: {error}") from None
-    if any("\n" in value for value in fields[-1:]) or _open_quote(text, dialect.delimiter):
+    if any("\n" in value for value in fields[-1:]) or ('"' in text and _open_quote(text, dialect.delimiter)):
         raise DataError(f"{where}: a quoted value is not closed on its line")
     if dialect.trailing and len(fields) > 1 and not fields[-1].strip():
         fields.pop()
@@ -114,7 +118,7 @@ def detect(block: Block, *, delimiter: str | None, header: bool | None, names: S
     if names is not None:
         found = unique_names([str(name) for name in names], source=block.name)
     elif named:
-        found = [value.strip() or f"x{j + 1}" for j, value in enumerate(rows[0])]
+        found = [value.strip() or f"Unnamed: {j}" for j, value in enumerate(rows[0])]
         found = unique_names(found, source=block.name)
     else:
         found = column_names(len(rows[0]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpbench.data.formats.frames import Frames, beside, column_names, frame
 from gpbench.data.formats.source import open_bytes
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["read_idx"]
 

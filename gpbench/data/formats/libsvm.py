@@ -7,8 +7,8 @@ scikit-learn's reader takes each block of lines; where it fails, or where it wou
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from gpbench.data.formats.frames import Frames, column_names, frame
 from gpbench.data.formats.lines import Block, blocks
 from gpbench.data.formats.source import open_bytes
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["MAX_FEATURES", "TARGET", "libsvm_extent", "read_libsvm"]
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.data.formats.source import Source
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpbench.data.formats.source import Source
 
 __all__ = ["BLOCK_BYTES", "MAX_LINE_BYTES", "Block", "blocks", "row_lines"]
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
-from typing import Any, cast
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from gpbench.data.formats.arrays import array_frames, as_matrix, as_vector
-from gpbench.data.formats.frames import Frames
+from gpbench.data.formats.mat5 import variables
 from gpbench.data.formats.source import open_seekable, reading
 from gpbench.errors import DataError
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from gpbench.data.formats.frames import Frames
+
 __all__ = ["read_mat", "read_mat_arrays"]
 
-_NUMERIC = {"double", "single", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "logical"}
+_NUMERIC = {"double", "single", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"}
 
 
 def read_mat(
@@ -57,16 +58,16 @@ def read_mat_arrays(path: str | Path, wanted: list[str], *, member: str | None =
     DataError
         Damaged, no such variable, or not numeric.
     """
-    from scipy.io import loadmat, whosmat  # noqa: PLC0415 - slow to import
-
-    with open_seekable(path, member=member) as (file, name), reading(f"{name}, row 1"), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        held = {key: kind for key, _, kind in whosmat(cast("str", file))}
+    found: dict[str, npt.NDArray[Any]] = {}
+    with open_seekable(path, member=member) as (file, name), reading(f"{name}, row 1"):
+        held = []
+        for variable in variables(file):
+            held.append(variable.name)
+            if variable.name in wanted:
+                if variable.kind not in _NUMERIC:
+                    raise DataError(f"{name}, row 1: variable {variable.name!r} must be numeric; it is {variable.kind}")
+                found[variable.name] = variable.array()
         for key in wanted:
-            if key not in held:
-                raise DataError(f"{name}: no variable {key!r}; it holds {', '.join(held) or 'nothing'}")
-            if held[key] not in _NUMERIC:
-                raise DataError(f"{name}: variable {key!r} must be numeric; it is {held[key]}")
-        file.seek(0)
-        loaded = loadmat(cast("str", file), variable_names=wanted, squeeze_me=False, chars_as_strings=False)
-        return {key: np.asarray(loaded[key]) for key in wanted}
+            if key not in found:
+                raise DataError(f"{name}, row 1: no variable {key!r}; it holds {', '.join(held) or 'nothing'}")
+    return found

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpbench.data.formats.arrays import array_frames, as_matrix, as_vector
-from gpbench.data.formats.frames import Frames
 from gpbench.data.formats.source import open_seekable, reading
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from gpbench.data.formats.frames import Frames
 
 __all__ = ["read_npz"]
 

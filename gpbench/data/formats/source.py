@@ -14,13 +14,15 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Self, cast
+from typing import IO, TYPE_CHECKING, Self, cast
 
 from gpbench.data.formats.unixz import UnixZ
 from gpbench.errors import DataError, GpbenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Source", "open_bytes", "open_seekable", "reading"]
 
@@ -146,15 +148,16 @@ def open_bytes(path: str | Path, *, member: str | None = None) -> Source:
             raise DataError(f"{name}: expected a file; got a folder")
         total = path.stat().st_size
         raw = _Counted(path)
-        layers = [cast("IO[bytes]", raw)]
-        try:
+    layers = [cast("IO[bytes]", raw)]
+    try:
+        with reading(f"{name}, line 1"):
             stream = _decompressed(io.BufferedReader(raw, 1 << 20), layers)
             if member is not None or _begins(stream, b"PK\x03\x04"):
                 stream, name = _member(stream, member, name, layers)
-        except BaseException:
-            for layer in reversed(layers):
-                layer.close()
-            raise
+    except BaseException:
+        for layer in reversed(layers):
+            layer.close()
+        raise
     return Source(name, stream=stream, total=total, raw=raw, layers=layers)
 
 
@@ -170,7 +173,7 @@ def open_seekable(path: str | Path, *, member: str | None = None) -> Iterator[tu
     path = Path(path)
     with reading(path.name):
         with path.open("rb") as plain:
-            packed = member is not None or _codec(plain.read(16)) is not None
+            packed = member is not None or path.suffix.lower() == ".zip" or _codec(plain.read(16)) is not None
             if not packed:
                 plain.seek(0)
                 yield plain, path.name
@@ -206,7 +209,7 @@ def _decompressed(stream: io.BufferedReader, layers: list[IO[bytes]]) -> io.Buff
     elif codec == "bz2":
         inner = bz2.BZ2File(stream)
     elif codec == "xz":
-        inner = lzma.LZMAFile(stream)
+        inner = lzma.LZMAFile(stream)  # noqa: SIM115 - the layers close it
     elif codec == "compress":
         inner = UnixZ(stream)
     else:

@@ -1,0 +1,112 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpbench.data.scaling import ScaledRows, Scaling, standardise
+from gpbench.errors import DataError
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr("gpbench.data.scaling._BLOCK_BYTES", 8 * 3 * 16)
+    monkeypatch.setattr("gpbench.data.scaling._TILE", 16)
+
+
+def test_training_rows_get_mean_zero_and_unit_deviation():
+    X = RNG.normal(3, 5, (500, 3))
+    rows = np.sort(RNG.choice(500, 300, replace=False))
+    scaled = ScaledRows(X, rows, standardise(X, rows)).array()
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-14)
+    np.testing.assert_allclose(scaled.std(axis=0), 1, rtol=1e-13)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e12, -3e14])
+def test_a_huge_offset_costs_no_accuracy(offset):
+    values = offset + RNG.integers(-8, 8, 1000).astype(np.float64)  # exact in float64
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    variance = sum((value - mean) ** 2 for value in exact) / len(exact)
+    scaling = standardise(values[:, None], np.arange(1000))
+    np.testing.assert_allclose(scaling.scale, float(variance) ** 0.5, rtol=1e-12)
+    assert abs(Fraction(scaling.mean[0]) - mean) <= 16 * Fraction(np.spacing(abs(offset) + 1.0))
+
+
+def test_constant_columns_are_recorded_and_become_zero():
+    X = np.column_stack([np.full(100, 0.1), np.arange(100.0), np.full(100, 1e15)])
+    scaling = standardise(X, np.arange(100))
+    assert scaling.constant.tolist() == [True, False, True]
+    assert scaling.scale[[0, 2]].tolist() == [1, 1]
+    assert (scaling.apply(X)[:, [0, 2]] == 0).all()
+
+
+def test_a_column_that_varies_outside_the_training_rows_only_is_constant_there():
+    X = np.array([[2.0], [2.0], [5.0]])
+    scaling = standardise(X, np.array([0, 1]))
+    assert scaling.constant.tolist() == [True]
+    assert scaling.apply(X).ravel().tolist() == [0, 0, 3]
+
+
+def test_only_the_training_rows_count():
+    X = RNG.normal(size=(50, 3))
+    rows = np.arange(0, 50, 2)
+    changed = X.copy()
+    changed[1::2] = 1e9
+    one, other = standardise(X, rows), standardise(changed, rows)
+    assert np.array_equal(one.mean, other.mean)
+    assert np.array_equal(one.scale, other.scale)
+
+
+def test_float32_rows_are_summed_in_float64():
+    X = np.full((100_000, 1), np.float32(16_777_216.0))
+    X[::2] = 16_777_218.0
+    scaling = standardise(X, np.arange(len(X)))
+    assert scaling.mean[0] == 16_777_217.0
+    assert scaling.scale[0] == 1.0
+
+
+def test_values_whose_squares_overflow_are_refused():
+    with pytest.raises(DataError, match=r"column 1 holds values up to 1e\+200; too large to scale"):
+        standardise(np.array([[0.0, -1e200], [1.0, 1e200]]), np.arange(2))
+    with pytest.raises(DataError, match="at least one training row"):
+        standardise(np.zeros((3, 1)), np.arange(0))
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=60)
+def test_lazy_rows_equal_materialised_rows(draw):
+    n = draw.draw(st.integers(1, 60))
+    dtype = draw.draw(st.sampled_from([np.float32, np.float64]))
+    X = np.random.default_rng(n).normal(2, 3, (80, 3)).astype(dtype)
+    rows = np.random.default_rng(n).permutation(80)[:n]
+    lazy = ScaledRows(X, rows, standardise(X, np.sort(rows)))
+    whole = lazy.array()
+    assert whole.shape == lazy.shape == (n, 3)
+    assert len(lazy) == n
+    assert lazy.dtype == whole.dtype == np.float64
+    start, stop = sorted(draw.draw(st.tuples(st.integers(0, n), st.integers(0, n))))
+    chosen = np.array(draw.draw(st.lists(st.integers(-n, n - 1), max_size=20)), dtype=np.int64)
+    mask = np.random.default_rng(n + 1).random(n) < 0.5
+    for index in (slice(start, stop), slice(None, None, 2), chosen, mask):
+        found = lazy[index]
+        assert np.array_equal(found, whole[index])
+        assert found.flags.c_contiguous
+    assert np.array_equal(lazy[n - 1], whole[n - 1])
+
+
+def test_rows_do_not_change_the_data(tmp_path):
+    np.save(tmp_path / "X.npy", RNG.normal(size=(20, 3)))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    rows = ScaledRows(X, np.arange(20), standardise(X, np.arange(20)))
+    rows[3:5][:] = 0  # an array of its own
+    assert not (rows[3:5] == 0).any()
+    assert type(rows[:]) is np.ndarray
+
+
+def test_the_identity_changes_nothing():
+    X = RNG.normal(size=(40, 3))
+    assert np.array_equal(Scaling.identity(3).apply(X), X)

@@ -1,0 +1,196 @@
+import gzip
+import io
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpbench.data import userfile
+from gpbench.data.userfile import file_format, load_file
+from gpbench.errors import DataError, DataUnavailable, UsageError
+
+CSV = "colour,size,kind\nred,1,a\nblue,2,b\nred,3,a\n"
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(name, content, **options):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return load_file(path, cache=tmp_path / "cache", **options)
+
+    return load
+
+
+def npz(**arrays):
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def parquet(frame, **options):
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, **options)
+    return buffer.getvalue()
+
+
+def zipped(name, content):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+FRAME = pd.read_csv(io.StringIO(CSV))
+ARFF = (
+    "@relation r\n@attribute colour {red,blue}\n@attribute size real\n@attribute kind {a,b}\n"
+    "@data\nred,1,a\nblue,2,b\nred,3,a\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", CSV),
+        ("t.csv.gz", gzip.compress(CSV.encode())),
+        ("t.csv.zip", zipped("in.csv", CSV)),
+        ("t.tsv", CSV.replace(",", "\t")),
+        ("t.txt", CSV.replace(",", " ")),
+        ("T.CSV", CSV.replace(",", ";")),
+        ("t.parquet", parquet(FRAME)),
+        ("t.parquet.gz", gzip.compress(parquet(FRAME))),
+        ("t.parquet.zip", zipped("in.parquet", parquet(FRAME))),
+        ("t.arff", ARFF),
+        ("t.v1.arff.gz", gzip.compress(ARFF.encode())),
+    ],
+)
+def test_the_same_table_in_all_forms(load, name, content):
+    dataset = load(name, content)
+    assert dataset.id == name
+    assert dataset.task == "binary"
+    assert dataset.classes == ("a", "b")
+    assert dataset.features == ("colour=blue", "colour=red", "size")
+    assert dataset.X.tolist() == [[0, 1, 1], [1, 0, 2], [0, 1, 3]]
+
+
+def test_numbers_in_libsvm_and_npz(load):
+    expected = [[1, 0, 2], [0, 3, 0]]
+    for name, content in (("t.svm", "1 1:1 3:2\n-1 2:3\n"), ("t.npz", npz(X=np.array(expected), y=np.array([1, -1])))):
+        dataset = load(name, content)
+        assert dataset.X.tolist() == expected
+        assert dataset.y.tolist() == [1, 0]
+        assert dataset.classes == ("-1", "1")
+
+
+def test_the_target_by_name_and_by_position(load):
+    assert load("t.csv", CSV, target="colour").classes == ("blue", "red")
+    assert load("t.csv", CSV, target="0").classes == ("blue", "red")
+    assert load("t.csv", CSV, target="-1").classes == ("a", "b")
+    with pytest.raises(UsageError, match="unknown column 'kin'; did you mean kind"):
+        load("t.csv", CSV, target="kin")
+    with pytest.raises(UsageError, match="column 7 does not exist; there are 3"):
+        load("t.csv", CSV, target="7")
+
+
+def test_the_task_is_what_the_targets_tell_or_what_the_user_says(load):
+    numbers = "".join(f"{k},{k % 5}\n" for k in range(40))
+    assert load("t.csv", numbers).task == "multiclass"
+    assert load("t.csv", numbers, task="count").classes == ()
+    assert load("t.csv", numbers, task="ordinal").classes == ("0", "1", "2", "3", "4")
+    many = "".join(f"{k},{k * 0.5}\n" for k in range(40))
+    with pytest.raises(UsageError, match=r"targets in column 'x2' have 40 different values.*--task"):
+        load("t.csv", many)
+    thousands = "".join(f"{k},{k * 0.5}\n" for k in range(3000))
+    with pytest.raises(DataError, match=r"t\.csv, line \d+: column 'x2' holds more than 1000 different values"):
+        load("t.csv", thousands)
+    with pytest.raises(UsageError, match="task must be one of binary, multiclass, count, ordinal; got 'regression'"):
+        load("t.csv", numbers, task="regression")
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ("0 1 1", ("0", "1")),
+        ("-1 1 1", ("-1", "1")),
+        ("1 2 2", ("1", "2")),
+        ("+1 -1 +1", ("-1", "1")),
+        ("true false true", ("false", "true")),
+        ("yes no yes", ("no", "yes")),
+        ("1.000e+00 0.000e+00 1.000e+00", ("0", "1")),
+    ],
+)
+def test_labels_of_all_kinds(load, labels, classes):
+    text = "".join(f"{k},{label}\n" for k, label in enumerate(labels.split()))
+    dataset = load("t.csv", text)
+    assert dataset.task == "binary"
+    assert dataset.classes == classes
+
+
+def test_missing_values_are_an_error_that_names_the_columns_or_are_imputed(load):
+    text = "a,b,t\n1,,x\n2,5,y\n,7,x\n4,6,y\n"
+    with pytest.raises(DataError, match=r"t\.csv, line 2: missing values in column a \(1\), b \(1\)"):
+        load("t.csv", text)
+    assert load("t.csv", text, impute="median").X.tolist() == [[1, 6], [2, 5], [2, 7], [4, 6]]
+    with pytest.raises(UsageError, match="impute must be one of median; got 'mean'"):
+        load("t.csv", text, impute="mean")
+
+
+def test_row_numbers_without_a_name_are_no_input(load):
+    buffer = io.StringIO()
+    pd.DataFrame({"a": [0.5, 0.25, 4], "t": [0, 1, 0]}).to_csv(buffer)
+    dataset = load("t.csv", buffer.getvalue())
+    assert dataset.features == ("a",)
+    assert dataset.notes[0] == "the nameless first column counts the rows and was dropped"
+    assert load("t.csv", "i,a,t\n0,0.5,0\n1,0.25,1\n2,4,0\n").features == ("i", "a")
+
+
+def test_a_file_is_prepared_once_for_each_content_and_set_of_options(load, tmp_path, monkeypatch):
+    first = load("t.csv", CSV)
+    with monkeypatch.context() as patch:
+        patch.setattr(userfile, "prepare", None)  # any call would fail
+        assert load("t.csv", CSV).checksum == first.checksum
+    changed = load("t.csv", CSV + "green,4,b\n")
+    assert changed.n == 4
+    assert load("t.csv", CSV, target="colour").classes == ("blue", "red")
+    folders = sorted(path.name for path in (tmp_path / "cache" / "files").iterdir())
+    assert len(folders) == 3
+    assert all(name.startswith("t.csv-") for name in folders)
+
+
+def test_files_that_are_not_there_or_of_no_known_kind(tmp_path):
+    with pytest.raises(DataUnavailable, match="there is no such file; give the path of an existing file") as caught:
+        load_file(tmp_path / "none.csv", cache=tmp_path)
+    assert caught.value.exit_code == 3
+    (tmp_path / "d.csv").mkdir()
+    with pytest.raises(DataUnavailable, match="it is a folder"):
+        load_file(tmp_path / "d.csv", cache=tmp_path)
+    with pytest.raises(UsageError, match=r"x\.xlsx: unknown kind of file; expected \.csv, "):
+        load_file(tmp_path / "x.xlsx", cache=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "t.csv, line 1: expected rows; the file is empty"),
+        (b"\x00\x01\x02" * 99, "t.csv, line 1: expected text; got binary data"),
+        (b"a,a,t\n1,2,3\n", "t.csv, line 1: column names must differ"),
+        (b"a,b,t\n1,2,0\n1,2\n", "t.csv, line 3: expected 3 values; got 2"),
+        (b"a,t\n1,0\ninf,1\n", "t.csv, line 3: infinite values in column a"),
+        (b"a,t\n1,0\n2,0\n", "column 't': all targets are '0'; expected at least two classes"),
+        (b"t\n1\n0\n", "t.csv: expected at least one input column beside the target; got t"),
+    ],
+)
+def test_broken_files(load, tmp_path, content, message):
+    with pytest.raises(DataError) as caught:
+        load("t.csv", content)
+    assert message in str(caught.value)
+    assert not list((tmp_path / "cache").rglob("*.npy"))
+
+
+def test_formats_by_suffix():
+    assert file_format("a/b.data") == "csv"
+    assert file_format("x.libsvm.bz2") == "libsvm"
+    assert file_format("x.Z") is None
+    assert file_format("higgs") is None
+    assert file_format("archive.tar.gz") is None
