@@ -8,18 +8,23 @@ K_mm      k(Z, Z) with white noise and jitter on the diagonal                  (
 L         its lower Cholesky factor                                            (M, M)
 K_nm      k(X, Z) of a batch of rows, without white noise                      (b, M)
 T         whitened features K_nm L⁻ᵀ                                           (b, M)
+κ̃         diagonal of K_nn - K_nm K_mm⁻¹ K_mn, white noise included            (b,)
 J         L_old⁻¹ L_new: u = L_old v_old = L_new v_new, so v_old = J v_new     (M, M)
 ========  ===================================================================  ========
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
 
-from gpbench.model.adjoints import Hold, gram_adjoint, inner_cross_adjoint
-from gpbench.model.kernels import Kernel
+import numpy as np
+from scipy.linalg import blas
+
 from gpbench.model.linalg import cholesky, inverse_lower
-from gpbench.model.rows import Array
+
+if TYPE_CHECKING:
+    from gpbench.model.kernels import Kernel
+    from gpbench.model.rows import Array
 
 __all__ = ["Basis"]
 
@@ -27,9 +32,9 @@ __all__ = ["Basis"]
 class Basis:
     """A kernel at inducing inputs, ready for batches of rows; L and L⁻¹ are kept until the kernel moves.
 
-    The explicit inverse of the triangular factor pays: T = K_nm L⁻ᵀ takes 57 us as a product and 111 us as a
-    triangular solve (M = b = 100, AVX2), and a step with the hyper-parameters' gradient needs five such products. It is
-    as accurate: the error of either is bounded by the condition of L, which the jitter bounds.
+    The explicit inverse of the triangular factor pays: T takes 57 us as a product and 111 us as a triangular solve
+    (M = b = 100, AVX2), and a step with the hyper-parameters' gradient needs four more such products. The products are
+    as accurate as the solves, since the jitter bounds the condition of L.
 
     Parameters
     ----------
@@ -56,24 +61,23 @@ class Basis:
         self.kernel, self.features, self.L, self.jitter = kernel, features, L, jitter
         self.L_inv = inverse_lower(L)
 
-    def whiten(self, X: Array) -> Array:
-        """Whitened features T (b, M) of rows X (b, d), Fortran-ordered, in a buffer that the next call reuses."""
+    def whiten(self, X: Array) -> tuple[Array, Array]:
+        """T (b, M), Fortran-ordered in a buffer that the next call reuses, and κ̃ (b,), of rows X (b, d)."""
         K = self.features.cross(X)
         if self._T.shape[0] != K.shape[0]:
             self._T = np.empty(K.shape, order="F")
-        return np.matmul(K, self.L_inv.T, out=self._T)
+        T = blas.dgemm(1.0, K, self.L_inv, trans_b=1, c=self._T, overwrite_c=1)
+        remainder = self.kernel.diag(X)
+        remainder -= np.einsum("ij,ij->i", T, T)
+        return T, np.maximum(remainder, 0.0, out=remainder)
 
-    def gradient(
-        self, X: Array, *, T: Array, TS: Array, g: Array, h: Array, P: Array, p: Array, m_w: Array, S_w: Array, hold: Hold
-    ) -> Array:
-        """Gradient of a bound in the kernel's ``theta``, for the rows of the last :meth:`whiten`; shape (P,).
+    def pullback(self, X: Array, *, cross: Array, gram: Array, diagonal: Array) -> Array:
+        """Gradient in the kernel's ``theta``, shape (P,), from the adjoints of K_nm, K_mm and the diagonal of K_nn.
 
-        Symbols as in :mod:`gpbench.model.adjoints`; ``TS`` is T S_w and is overwritten.
+        For the rows of the last :meth:`whiten`.
         """
-        cross = inner_cross_adjoint(T, TS, g=g, h=h, m_w=m_w, L_inv=self.L_inv)
-        gram = gram_adjoint(P=P, p=p, m_w=m_w, S_w=S_w, L_inv=self.L_inv, hold=hold)
         gradient = self.features.pullback(cross)[0] + self.features.gram_pullback(gram)[0]
-        gradient += self.kernel.diag_pullback(X, h)
+        gradient += self.kernel.diag_pullback(X, diagonal)
         return gradient
 
     def move(self, kernel: Kernel) -> Array:
@@ -86,4 +90,4 @@ class Basis:
         """
         before = self.L_inv
         self._set(kernel)
-        return np.matmul(before, self.L)
+        return blas.dgemm(1.0, before, self.L)

@@ -1,1 +1,1 @@
-"""Optimisers that the schemes share."""
+"""Optimisers and step sizes; they know vectors and nothing of models."""

@@ -1,0 +1,49 @@
+"""Settings that all Gaussian process schemes share, under the same names, so that they start alike."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpbench.model.inducing import InducingRule
+from gpbench.model.kernels import Kernel, make_kernel
+from gpbench.schemes.base import setting
+
+__all__ = ["GPSettings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPSettings:
+    """Kernel, its starting values, and inducing inputs; a scheme inherits these fields."""
+
+    kernel: str = setting("se-ard", "kernel: se, se-ard, matern32, matern32-ard, linear-ard, or sums with +")
+    lengthscale: float | None = setting(
+        None, "first length scale; none: the root of the number of inputs", kind=float, minimum=1e-6, maximum=1e6
+    )
+    variance: float = setting(1.0, "first prior variance of each part of the kernel", minimum=1e-8, maximum=1e8)
+    noise: float = setting(0.05, "first variance of the white noise; 0: the kernel has none", minimum=0.0, maximum=1e8)
+    hyperparameters: str = setting("learned", "whether the hyper-parameters are learned", choices=("learned", "fixed"))
+    inducing: str = setting("100", "number of inducing inputs: 100, 3% of the rows, or all")
+    inducing_rule: str = setting("kmeans", "how inducing inputs are chosen", choices=("kmeans", "random"))
+    kmeans_rows: int = setting(20_000, "random rows that k-means looks at, since it runs on the clock", minimum=1)
+
+    def initial_kernel(self, d: int) -> Kernel:
+        """The kernel that training starts from, for d inputs.
+
+        Raises
+        ------
+        UsageError
+            Unknown kernel.
+        """
+        ell = math.sqrt(d) if self.lengthscale is None else self.lengthscale
+        return make_kernel(self.kernel, d, variance=self.variance, lengthscale=ell, noise=self.noise)
+
+    def inducing_rule_for(self, seed: int) -> InducingRule:
+        """The rule for inducing inputs, drawn from a split's seed so that methods with the same rule share them.
+
+        Raises
+        ------
+        UsageError
+            The number of inducing inputs is none.
+        """
+        return InducingRule(self.inducing_rule, count=self.inducing, seed=seed, rows=self.kmeans_rows)

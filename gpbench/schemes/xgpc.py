@@ -1,0 +1,132 @@
+"""x-gpc: scalable GP classification by Pólya-Gamma augmentation (Wenzel, Galy-Fajou, Donner, Kloft and Opper 2019).
+
+=========  ==============================================================================  ========
+symbol     meaning                                                                         shape
+=========  ==============================================================================  ========
+n, d, M    rows, inputs, inducing inputs
+X, y       a mini-batch of b rows, and its labels as ±1                                    (b, d), (b,)
+ζ          n / b, scales a batch to all rows
+Z, u       inducing inputs and the function's values there                                 (M, d), (M,)
+L, v       K_mm = L Lᵀ, u = L v: v is standard normal under the prior                      (M, M), (M,)
+T          L⁻¹ K_mn of a batch, transposed                                                 (b, M)
+κ̃          diagonal of K_nn - K_nm K_mm⁻¹ K_mn                                             (b,)
+η, Λ       natural parameters of q(v) = N(Λ⁻¹η, Λ⁻¹); paper: η₁ = L⁻ᵀη, η₂ = -½L⁻ᵀΛL⁻¹       (M,), (M, M)
+μ, s       mean and variance of q(f) at the rows                                           (b,)
+ω, c       Pólya-Gamma variables, one for each row: q(ω) = PG(1, c)                        (b,)
+θ(c)       mean tanh(c/2)/(2c) of ω; Θ = diag(θ)                                           (b,)
+ρ          step size
+=========  ==============================================================================  ========
+
+The bound is (10), with the constants that the paper leaves out. One iteration: the local update c = √(μ² + s) (11);
+the targets η̂ = ζ/2 Tᵀy and Λ̂ = I + ζ TᵀΘT, towards which η and Λ move by ρ (12); and a step of Adam on the logarithms
+of the hyper-parameters along the gradient of (10) at fixed q(u) and c. Prediction is (13) and (14), in ``model/posterior.py``.
+
+Beyond the paper, each chosen by measurement (see the help of the settings):
+
+- ρ_t = w/(w + t) instead of the adaptive rate. What is averaged grows with t, so that the noise of mini-batches fades
+  as the hyper-parameters settle; under a floor it stays in q and pushes the prior variance up without end.
+- When the kernel moves, the data's part of q(u) is kept and the prior's part replaced: q is never far behind.
+- A last passage with fixed hyper-parameters, in which ρ falls like 1/t, settles q.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpbench.errors import NumericalError, UsageError
+from gpbench.model.likelihoods import Likelihood, likelihood
+from gpbench.schemes.base import OnStep, StopTraining, setting
+from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.xgpc_run import Run
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from gpbench.model.inducing import InducingRule
+    from gpbench.model.posterior import Posterior
+    from gpbench.model.rows import Rows
+
+__all__ = ["XGPC"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class XGPC(GPSettings):
+    """Stochastic variational inference with closed-form natural gradients for binary classification."""
+
+    link: str = setting("logit", "link function; the augmentation holds for the logit alone", choices=("logit",))
+    batch_size: int = setting(100, "rows in a mini-batch", minimum=1)
+    max_iterations: int = setting(20_000, "iterations at most, the settling included", minimum=1)
+    rate_rule: str = setting(
+        "annealed", "step size of q: w/(w+t), Ranganath's, or constant", choices=("annealed", "adaptive", "constant")
+    )
+    window: float = setting(20.0, "w of the annealed rate; larger forgets faster", minimum=0.1, maximum=1e6)
+    rate: float | None = setting(
+        None,
+        "constant rate, or floor of the adaptive one (none: 0.02 while learning, else 0)",
+        kind=float,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    hyper_rate: float = setting(0.05, "first step size of Adam on the log hyper-parameters", minimum=0.0, maximum=1.0)
+    hyper_decay: float = setting(
+        200.0, "iterations after which that step size is halved; it falls like 1/t", minimum=1.0
+    )
+    hyper_every: int = setting(1, "iterations from one hyper-parameter step to the next", minimum=1)
+    keep: str = setting(
+        "sites", "what stays when the kernel moves: the data's part of q(u), or q(u)", choices=("sites", "q")
+    )
+    noise_floor: float = setting(1e-4, "least white noise, relative to the prior variance", minimum=0.0, maximum=1.0)
+    stop: str = setting(
+        "auto",
+        "stopping rule; auto: held-out from 10,000 rows on, else parameters",
+        choices=("auto", "held-out", "parameters", "none"),
+    )
+    tolerance: float | None = setting(
+        None,
+        "threshold of the stopping rule (none: 1e-3 held-out, 1e-4 parameters)",
+        kind=float,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    validation: int = setting(2000, "rows held out for the stopping rule, at most a tenth", minimum=1)
+    settle: float = setting(
+        0.2, "share of iterations added at the end with fixed hyper-parameters", minimum=0.0, maximum=1.0
+    )
+
+    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+        """The logit likelihood.
+
+        Raises
+        ------
+        UsageError
+            The task is not binary.
+        """
+        if task != "binary" or n_classes != 2:
+            raise UsageError(f"x-gpc does binary classification; got task {task} with {n_classes} classes")
+        return likelihood(self.link)
+
+    def fit(
+        self,
+        X: Rows,
+        y: npt.NDArray[Any],
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+        on_step: OnStep,
+    ) -> Posterior:
+        """Train; see :class:`gpbench.schemes.base.Scheme`."""
+        if likelihood.name != self.link:
+            raise UsageError(f"x-gpc needs the logit likelihood; got {likelihood.name}")
+        likelihood.check_targets(y, classes)
+        run = Run(self, X, y, inducing=inducing, likelihood=likelihood, rng=rng)
+        try:
+            run.train(on_step)
+        except StopTraining:
+            pass
+        except NumericalError as error:
+            raise NumericalError(f"x-gpc, iteration {run.iteration}: {error}") from error
+        return run.posterior()
