@@ -1,0 +1,82 @@
+"""Settings and book-keeping that schemes under L-BFGS-B share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpbench.errors import UsageError
+from gpbench.model.likelihoods import Likelihood, likelihood
+from gpbench.schemes.base import OnStep, Step, setting
+from gpbench.schemes.settings import GPSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpbench.model.posterior import Posterior
+
+__all__ = ["BatchSettings", "Evaluations", "binary_likelihood"]
+
+LOG_BOUND = 25.0
+"""Largest absolute log hyper-parameter under L-BFGS-B: the length scale of an idle input would grow for ever."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSettings(GPSettings):
+    """What a scheme that looks at all rows at each evaluation can be told."""
+
+    max_iterations: int = setting(1000, "evaluations of the bound at most", minimum=1)
+    block_rows: int = setting(2048, "rows looked at together; bounds the memory", minimum=1)
+    memory: int = setting(20, "L-BFGS-B: pairs that the Hessian is approximated from", minimum=1, maximum=100)
+    gradient_tolerance: float = setting(1e-5, "L-BFGS-B: largest gradient at the end (nats)", minimum=0.0, maximum=1e6)
+    value_tolerance: float = setting(1e-9, "L-BFGS-B: relative rise of the bound at the end", minimum=0.0, maximum=1.0)
+
+
+class Evaluations:
+    """Counts evaluations of the bound over all stages of a fit, and reports each as a step.
+
+    Parameters
+    ----------
+    limit : int
+        Evaluations at most.
+    on_step : callable
+    posterior : callable
+        Makes the posterior of the best state so far.
+
+    Attributes
+    ----------
+    count : int
+    """
+
+    def __init__(self, limit: int, *, on_step: OnStep, posterior: Callable[[], Posterior]) -> None:
+        self.count = 0
+        self._limit, self._on_step, self._posterior = limit, on_step, posterior
+
+    @property
+    def left(self) -> int:
+        """Evaluations not yet used."""
+        return self._limit - self.count
+
+    def report(self, bound: float) -> None:
+        """Count one evaluation; ``bound`` is that of the best state so far.
+
+        Raises
+        ------
+        StopTraining
+            From ``on_step``.
+        """
+        self.count += 1
+        self._on_step(Step(self.count, bound=bound, posterior=self._posterior))
+
+
+def binary_likelihood(method: str, link: str, *, task: str, n_classes: int) -> Likelihood:
+    """The Bernoulli likelihood with this link.
+
+    Raises
+    ------
+    UsageError
+        The task is not binary.
+    """
+    if task != "binary" or n_classes != 2:
+        raise UsageError(f"{method} does binary classification; got task {task} with {n_classes} classes")
+    return likelihood(link)
