@@ -24,7 +24,11 @@ class GPSettings:
     noise: float = setting(0.05, "first variance of the white noise; 0: the kernel has none", minimum=0.0, maximum=1e8)
     hyperparameters: str = setting("learned", "whether the hyper-parameters are learned", choices=("learned", "fixed"))
     inducing: str = setting("100", "number of inducing inputs: 100, 3% of the rows, or all")
-    inducing_rule: str = setting("kmeans", "how inducing inputs are chosen", choices=("kmeans", "random"))
+    inducing_rule: str = setting(
+        "mixed",
+        "how inducing inputs are chosen: k-means centres and k-means++ seeds by halves, centres, or random rows",
+        choices=("mixed", "kmeans", "random"),
+    )
     kmeans_rows: int = setting(20_000, "random rows that k-means looks at, since it runs on the clock", minimum=1)
 
     def initial_kernel(self, d: int) -> Kernel:

@@ -51,7 +51,7 @@ def test_fewer_rows_than_inducing_points(X):
 
 
 def test_unknown_rule_and_none(X):
-    with pytest.raises(UsageError, match="kmeans, random, all, none; got 'grid'"):
+    with pytest.raises(UsageError, match="mixed, kmeans, random, all, none; got 'grid'"):
         InducingRule("grid")
     with pytest.raises(UsageError, match="takes no inducing inputs"):
         InducingRule("none").choose(X)
@@ -59,7 +59,7 @@ def test_unknown_rule_and_none(X):
         InducingRule("kmeans", rows=0)
 
 
-@pytest.mark.parametrize("rule", ["kmeans", "random"])
+@pytest.mark.parametrize("rule", ["mixed", "kmeans", "random"])
 def test_same_seed_same_inputs_and_another_seed_others(X, rule):
     first = InducingRule(rule, 20, seed=5).choose(X)
     assert first.shape == (20, 3)
@@ -89,7 +89,7 @@ def test_all_keeps_every_row_in_its_place(X, rule, count):
     assert X[0].any()  # a copy
 
 
-@pytest.mark.parametrize("rule", ["kmeans", "random"])
+@pytest.mark.parametrize("rule", ["mixed", "kmeans", "random"])
 def test_fewer_distinct_rows_than_inducing_points(rule):
     distinct = np.random.default_rng(1).normal(size=(7, 2))
     X = np.repeat(distinct, 40, axis=0)
@@ -99,7 +99,7 @@ def test_fewer_distinct_rows_than_inducing_points(rule):
     assert sorted(map(tuple, Z)) == sorted(map(tuple, distinct))
 
 
-@pytest.mark.parametrize("rule", ["kmeans", "random"])
+@pytest.mark.parametrize("rule", ["mixed", "kmeans", "random"])
 def test_duplicates_are_never_chosen_twice(rule):
     rng = np.random.default_rng(2)
     X = np.concatenate([np.zeros((400, 2)), rng.normal(size=(30, 2))])
@@ -107,16 +107,16 @@ def test_duplicates_are_never_chosen_twice(rule):
     assert len(np.unique(Z, axis=0)) == len(Z) == 25
 
 
-@pytest.mark.parametrize("rule", ["kmeans", "random"])
+@pytest.mark.parametrize("rule", ["mixed", "kmeans", "random"])
 def test_no_more_than_the_stated_rows_are_read(X, rule):
     rows = Lazy(X)
     Z = InducingRule(rule, 20, rows=64).choose(rows)
     assert Z.shape == (20, 3)
-    assert rows.most == {"kmeans": 64, "random": 20}[rule]
+    assert rows.most == {"mixed": 64, "kmeans": 64, "random": 20}[rule]
     assert InducingRule(rule, 80, rows=64).choose(rows).shape == (80, 3)  # never fewer rows than inducing points
 
 
-@pytest.mark.parametrize("rule", ["kmeans", "random", "all"])
+@pytest.mark.parametrize("rule", ["mixed", "kmeans", "random", "all"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_rows_that_are_not_finite_are_refused(rule, value):
     with pytest.raises(DataError, match="finite"):
@@ -124,5 +124,5 @@ def test_rows_that_are_not_finite_are_refused(rule, value):
 
 
 def test_float32_rows_give_float64_inputs(X):
-    for rule in ("kmeans", "random", "all"):
+    for rule in ("mixed", "kmeans", "random", "all"):
         assert InducingRule(rule, 10).choose(X.astype(np.float32)).dtype == np.float64
