@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpbench.data.formats.frames import place
-from gpbench.data.labels import factor, sort_labels
+from gpbench.data.labels import factor, plain, sort_labels
 from gpbench.errors import DataError, UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ class Layout:
         DataError
             Text in a column of numbers, or a category that is not known.
         """
-        plain = all(item.kind == "number" for item in self.features)
-        kinds = {kind.kind for kind in block.dtypes.unique()}
+        simple = all(item.kind == "number" for item in self.features)
+        kinds = list(block.dtypes.unique())
         with np.errstate(over="ignore"):  # beyond float32's range: infinite, and found as such
-            if plain and kinds <= set("iuf") and len(block.dtypes.unique()) == 1:
+            if simple and len(kinds) == 1 and isinstance(kinds[0], np.dtype) and kinds[0].kind in "iuf":
                 positions = block.columns.get_indexer(pd.Index(list(self.names)))
                 return block.to_numpy()[:, positions].astype(dtype, order="C")
             X = np.empty((len(block), len(self.names)), dtype=dtype)
@@ -115,7 +115,7 @@ class Layout:
         return {item.column for item in self.features if item.kind == "number" and _is_text(block[item.column])}
 
     def _numbers(self, block: pd.DataFrame, name: str) -> npt.NDArray[np.number]:
-        column = block[name]
+        column = plain(block[name])
         if column.dtype.kind in "iufb":
             return column.to_numpy()
         values = pd.to_numeric(column.astype("object"), errors="coerce").to_numpy(dtype=np.float64)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpbench.data.recipe import Recipe
 
-__all__ = ["MAX_LABELS", "LabelCoder", "factor", "final_classes", "infer_task", "number_text", "sort_labels"]
+__all__ = ["MAX_LABELS", "LabelCoder", "factor", "final_classes", "infer_task", "number_text", "plain", "sort_labels"]
 
 MAX_LABELS = 1000
 """More different targets are no classes."""
@@ -29,6 +29,13 @@ MAX_LABELS = 1000
 _FEW = 20
 
 Codes = npt.NDArray[np.int64]
+
+
+def plain(column: pd.Series) -> pd.Series:
+    """The column without pandas' own numeric types, whose NA is no NaN."""
+    if column.dtype.kind in "iufb" and not isinstance(column.dtype, np.dtype):
+        return column.astype("float64")
+    return column
 
 
 def number_text(value: float) -> str:
@@ -48,6 +55,7 @@ def factor(column: pd.Series) -> tuple[Codes, list[str]]:
     column : (n,)
         Numbers, booleans or text.
     """
+    column = plain(column)
     if column.dtype.kind in "iuf":
         values, codes = np.unique(column.to_numpy(), return_inverse=True)
         codes = codes.astype(np.int64)
@@ -93,7 +101,7 @@ class LabelCoder:
             row = int(np.argmax(codes == len(here) - 1))
             raise DataError(
                 f"{place(block, row)}: column {self.name!r} holds more than {self._limit} different values; "
-                "expected classes or categories"
+                "expected classes (for counts say --task count)"
             )
         return table[codes]
 

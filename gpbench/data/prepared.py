@@ -5,6 +5,7 @@ A folder appears whole or not at all: everything is written beside it and rename
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -30,6 +31,7 @@ __all__ = ["PREPARED_FORMAT", "MatrixWriter", "open_prepared", "partial_folder",
 
 PREPARED_FORMAT = 1
 _HEADER_BYTES = 128
+_ATTEMPTS = 5
 
 
 class MatrixWriter:
@@ -96,15 +98,28 @@ def partial_folder(folder: Path) -> Iterator[Path]:
         _remove_orphans(folder)
         partial.mkdir()
         yield partial
-        if folder.exists():
-            folder.replace(old)
-        partial.replace(folder)
+        _move(partial, folder, old=old)
     except OSError as error:
         reason = error.strerror or str(error)
         raise DataError(f"{folder}: cannot be written: {reason}; nothing half-made is left") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _move(partial: Path, folder: Path, *, old: Path) -> None:
+    """Put the new folder in the old one's place; another process may be doing the same at this moment."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            if folder.exists():
+                folder.replace(old)
+            partial.replace(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY) or attempt == _ATTEMPTS - 1:
+                raise
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            return
 
 
 def _remove_orphans(folder: Path) -> None:

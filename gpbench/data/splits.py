@@ -118,7 +118,7 @@ class Protocol:
     @property
     def text(self) -> str:
         """The canonical text form, from which ``parse`` makes the same protocol."""
-        size = str(int(self.size)) if self.size >= 1 else repr(self.size)
+        size = str(int(self.size)) if self.size >= 1 else f"{self.size:.12f}".rstrip("0")
         if self.kind == "holdout":
             return f"holdout:{size}*{self.parts}"
         if self.kind == "active":

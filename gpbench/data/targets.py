@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpbench.data.formats.frames import place
-from gpbench.data.labels import LabelCoder, factor, final_classes, infer_task
+from gpbench.data.labels import LabelCoder, factor, final_classes, infer_task, plain
 from gpbench.errors import DataError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Targets:
         found = np.ones(len(block), dtype=bool)
         for name in self._layout.target:
             column = block[name]
-            if column.dtype.kind not in "iub":
+            if column.dtype.kind not in "iub" or not isinstance(column.dtype, np.dtype):
                 found &= column.notna().to_numpy()
         return found
 
@@ -174,6 +174,7 @@ def equal_bins(values: npt.NDArray[np.float64], bins: int) -> tuple[Ints, tuple[
 
 
 def _as_numbers(column: pd.Series, block: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
+    column = plain(column)
     if column.dtype.kind in "iufb":
         return column.to_numpy(dtype=np.float64)
     values = pd.to_numeric(column.astype("object"), errors="coerce").to_numpy(dtype=np.float64)

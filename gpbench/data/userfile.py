@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,10 @@ def load_file(
     key = _key(path, recipe)
     folder = Path(cache) / "files" / f"{path.name}-{key[:16]}"
     if folder.is_dir():
-        return open_prepared(folder)
+        try:
+            return open_prepared(folder)
+        except DataError:  # damaged: the file itself is here, so it is prepared again
+            shutil.rmtree(folder, ignore_errors=True)
     return prepare(tables, recipe, id=path.name, title=path.name, folder=folder, notes=notes, progress=progress)
 
 

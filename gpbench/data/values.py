@@ -112,7 +112,9 @@ class Values:
             bound = f" (beyond {self._recipe.dtype}'s range, or written so)"
             said.append(f"infinite values in column {_some(self._infinite, names)}{bound}")
         hint = (
-            "; fill them with --impute median, or drop rows or columns" if self.missing and not self._infinite else ""
+            "; fill them with --impute median, or drop rows or columns"
+            if self.missing and not (self._infinite or self._target_missing)
+            else ""
         )
         raise DataError(f"{self._first}: {'; '.join(said)}; this is the first such row{hint}")
 

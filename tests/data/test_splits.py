@@ -123,6 +123,7 @@ def test_a_limit_of_test_rows_draws_from_the_test_rows_only(text, limit):
         ("holdout:.2", "holdout:0.2*1"),
         ("holdout:100000*1", "holdout:100000*1"),
         ("holdout:0.20 * 05", "holdout:0.2*5"),
+        ("holdout:0.00001*1", "holdout:0.00001*1"),
         ("active:200/10", "active:200/10"),
         ("given", "given"),
         ("contiguous:3", "contiguous:3"),

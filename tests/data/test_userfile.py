@@ -158,6 +158,27 @@ def test_a_file_is_prepared_once_for_each_content_and_set_of_options(load, tmp_p
     assert all(name.startswith("t.csv-") for name in folders)
 
 
+def test_a_damaged_cache_is_made_anew(load, tmp_path):
+    first = load("t.csv", CSV)
+    (header,) = (tmp_path / "cache").rglob("header.json")
+    header.write_text("{")
+    again = load("t.csv", CSV)
+    assert again.checksum == first.checksum
+    assert again.notes == first.notes
+
+
+def test_columns_of_pandas_own_types(load):
+    frame = pd.DataFrame(
+        {"i": pd.array([1, None, 3], dtype="Int64"), "b": pd.array([True, False, None], dtype="boolean")}
+    )
+    frame["t"] = pd.array([1, 0, None], dtype="Int64")
+    content = parquet(frame)
+    with pytest.raises(
+        DataError, match=r"t\.parquet, row 2: missing values in column i \(1\), b \(1\); missing targets"
+    ):
+        load("t.parquet", content)
+
+
 def test_files_that_are_not_there_or_of_no_known_kind(tmp_path):
     with pytest.raises(DataUnavailable, match="there is no such file; give the path of an existing file") as caught:
         load_file(tmp_path / "none.csv", cache=tmp_path)

@@ -1,14 +1,18 @@
-"""NumPy's .npz archives, never unpickled: an array of inputs and an array of targets."""
+"""NumPy's .npz archives, never unpickled: an array of inputs, read block by block, and an array of targets."""
 
 from __future__ import annotations
 
 import warnings
+import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
 
 from gpbench.data.formats.arrays import array_frames, as_matrix, as_vector
+from gpbench.data.formats.frames import column_names, frame
 from gpbench.data.formats.source import open_seekable, reading
 from gpbench.errors import DataError
 
@@ -19,6 +23,8 @@ __all__ = ["read_npz"]
 
 _X_KEYS = ("X", "x", "data", "inputs", "features")
 _Y_KEYS = ("y", "Y", "t", "target", "targets", "labels", "label")
+_BLOCK_BYTES = 16 << 20
+_MAX_HEADER = 10_000
 
 
 def read_npz(path: str | Path, *, x: str | None = None, y: str | None = None, member: str | None = None) -> Frames:
@@ -38,17 +44,58 @@ def read_npz(path: str | Path, *, x: str | None = None, y: str | None = None, me
     DataError
         Damaged, no such array, pickled objects, or shapes that do not match.
     """
-    with open_seekable(path, member=member) as (file, name), reading(f"{name}, row 1"), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        archive = np.load(file, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise DataError(f"{name}, row 1: expected an .npz archive; got a single array")
-        held = list(archive.files)
+    total = Path(path).stat().st_size if Path(path).is_file() else 0
+    with open_seekable(path, member=member) as (file, name), reading(f"{name}, row 1"):
+        archive = zipfile.ZipFile(file)
+        held = [key.removesuffix(".npy") for key in archive.namelist() if key.endswith(".npy")]
         x_key = _choose(held, x, _X_KEYS, name=name, what="inputs")
         y_key = _choose(held, y, _Y_KEYS, name=name, what="targets")
-        X = as_matrix(archive[x_key], name=name, key=x_key)
-        labels = as_vector(archive[y_key], name=name, key=y_key, rows=len(X))
-    return array_frames(X, labels, name=name, total=Path(path).stat().st_size)
+        with archive.open(x_key + ".npy") as stream:
+            shape, fortran, dtype = _header(stream)
+            as_matrix(np.broadcast_to(np.zeros((), dtype), shape), name=name, key=x_key)
+            with archive.open(y_key + ".npy") as other, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # remarks on headers that Python 2 wrote
+                targets = npy.read_array(other, allow_pickle=False)
+            targets = as_vector(targets, name=name, key=y_key, rows=shape[0])
+            if fortran:
+                rows = _read(stream, shape[0] * shape[1], dtype).reshape(shape, order="F")
+                yield from array_frames(rows, targets, name=name, total=total)
+                return
+            step = max(1, _BLOCK_BYTES // (8 * shape[1]))
+            for start in range(0, shape[0], step):
+                stop = min(start + step, shape[0])
+                block = frame(
+                    _read(stream, (stop - start) * shape[1], dtype).reshape(-1, shape[1]),
+                    names=column_names(shape[1]),
+                    numbers=range(start + 1, stop + 1),
+                    source=name,
+                    unit="row",
+                    read=total * stop // shape[0],
+                    total=total,
+                )
+                attrs = dict(block.attrs)
+                block = block.assign(target=targets[start:stop])
+                block.attrs = attrs
+                yield block
+
+
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of an array, without its values."""
+    version = npy.read_magic(stream)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if version == (1, 0):
+            return npy.read_array_header_1_0(stream, max_header_size=_MAX_HEADER)
+        if version == (2, 0):
+            return npy.read_array_header_2_0(stream, max_header_size=_MAX_HEADER)
+    raise ValueError(f"array format {version} is none of numbers")
+
+
+def _read(stream: IO[bytes], count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    data = stream.read(count * dtype.itemsize)
+    if len(data) < count * dtype.itemsize:
+        raise EOFError(f"expected {count * dtype.itemsize} more bytes of values; got {len(data)}")
+    return np.frombuffer(data, dtype=dtype).astype(dtype.newbyteorder("="))
 
 
 def _choose(held: list[str], asked: str | None, usual: tuple[str, ...], *, name: str, what: str) -> str:

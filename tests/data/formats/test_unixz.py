@@ -1,4 +1,6 @@
 import io
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,3 +109,10 @@ def test_rubbish_ends(data):
 def test_wrong_headers_are_refused(head):
     with pytest.raises(OSError, match="Unix compress"):
         UnixZ(io.BytesIO(head))
+
+
+@pytest.mark.mirror
+@pytest.mark.skipif("GPBENCH_MIRROR" not in os.environ, reason="GPBENCH_MIRROR names no mirror")
+def test_a_file_of_the_real_compress():
+    folder = Path(os.environ["GPBENCH_MIRROR"]) / "uci" / "shuttle"
+    assert unpack((folder / "shuttle.trn.Z").read_bytes()) == (folder / "shuttle.trn").read_bytes()
