@@ -1,7 +1,8 @@
-"""Kill sweeps by SIGKILL at random moments, resume them, and compare with one that nobody killed.
+"""Kill sweeps by SIGKILL, resume them, and compare with one that nobody killed.
 
-A process of its own, which forks each sweep: a fork costs milliseconds, a fresh interpreter a second. Prints the number
-of kills that hit a running sweep.
+First at random moments; then, since a random moment rarely falls between the opening of a file and its renaming, at
+every line of the store's writing. A process of its own, which forks each sweep: a fork costs milliseconds, a fresh
+interpreter a second. Prints the numbers of kills that hit a running sweep.
 """
 
 import os
@@ -9,74 +10,128 @@ import random
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from bench_fakes import FAKE, POINTS, task, without_times
 
 from gpbench.bench.execution import Serial
+from gpbench.bench.runner import run_cell
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep
 
 
 def main(folder, kills, seed):
-    tasks = [
-        task(method, index=index, seed=seed, steps=4)
-        for seed in range(3)
-        for index in range(3)
-        for method in (FAKE, POINTS)
-    ]
     began = time.perf_counter()
-    whole = run(tasks, folder / "whole")
+    run(TASKS, folder / "whole")
     usual = time.perf_counter() - began
-    chance = random.Random(seed)
+    whole = contents(folder / "whole", TASKS)
+    at_random = kill_at_random(folder, whole, kills=kills, usual=usual, chance=random.Random(seed))
+    at_lines = kill_at_every_line(folder, whole)
+    sys.stdout.write(f"{at_random} {at_lines}\n")
+
+
+def kill_at_random(folder, whole, *, kills, usual, chance):
     hits = rounds = 0
     while hits < kills:
         store = folder / f"round{rounds}"
         rounds += 1
-        while killed(tasks, store, after=chance.uniform(0, usual / 3)):
+        while killed(partial(run, TASKS, store), store, after=chance.uniform(0, usual / 3)):
             hits += 1
-            check_files(store, tasks)
-        assert_same(run(tasks, store), whole, Store(store), Store(folder / "whole"))
-        assert not list(store.glob("*.partial")), "temporary files are left"
-    sys.stdout.write(f"{hits}\n")
+        finish(TASKS, store, whole)
+    return hits
+
+
+def kill_at_every_line(folder, whole):
+    outcomes = [run_cell(each) for each in TASKS[:2]]
+    line = 0
+    while killed(partial(write, outcomes, folder / f"line{line}", line), folder / f"line{line}"):
+        finish(TASKS[:2], folder / f"line{line}", whole)
+        line += 1
+    return line
+
+
+def write(outcomes, folder, line):
+    """Store results and, in place of the first, the same again; die before the n-th line of it."""
+    store = Store(folder)
+    store.prepare()
+    sys.settrace(Killer(line))
+    for outcome in [*outcomes, outcomes[0]]:
+        store.put(outcome.result, outcome.arrays)
+
+
+class Killer:
+    """A trace function that kills its process before the n-th line that writes to the store."""
+
+    def __init__(self, lines):
+        self.left = lines
+
+    def __call__(self, frame, event, _):
+        writes = {Store.put.__code__, Store._write.__code__}
+        return self.line if event == "call" and frame.f_code in writes else None
+
+    def line(self, _, event, __):
+        if event == "line":
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.left -= 1
+        return self.line
+
+
+def finish(tasks, folder, whole):
+    """Resume without a kill and compare."""
+    run(tasks, folder)
+    found = contents(folder, tasks)
+    assert found == {key: whole[key] for key in found}
+    assert not list(folder.glob("*.partial")), "temporary files are left"
+
+
+def contents(folder, tasks):
+    """By key: the result less what a clock decides, and the bytes of its arrays."""
+    store = Store(folder)
+    keys = [each.spec.key for each in tasks]
+    return {
+        key: (without_times(store.get(key)), {name: array.tobytes() for name, array in store.arrays(key).items()})
+        for key in keys
+    }
+
+
+TASKS = [
+    task(method, index=index, seed=seed, steps=4)
+    for seed in range(3)
+    for index in range(3)
+    for method in (FAKE, POINTS)
+]
 
 
 def run(tasks, folder):
     return sweep(tasks, Store(folder), executor=Serial())
 
 
-def killed(tasks, folder, *, after):
-    """Run a sweep in a child and kill it; False if it was faster."""
+def killed(work, folder, *, after=None):
+    """Do work in a child and kill it after some seconds, or see it kill itself; False if it came to its end."""
     child = os.fork()
     if child == 0:
         try:
-            run(tasks, folder)
+            work()
             os._exit(0)
         finally:
             os._exit(1)
-    time.sleep(after)
-    os.kill(child, signal.SIGKILL)
+    if after is not None:
+        time.sleep(after)
+        os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the sweep failed"
+    check_files(folder)
     return os.WIFSIGNALED(status)
 
 
-def check_files(folder, tasks):
+def check_files(folder):
     """What bears a final name is whole."""
     store = Store(folder)
-    for each in tasks:
+    for each in TASKS:
         store.get(each.spec.key)
     assert store.problems == [], store.problems
-    assert not list(folder.glob("*.damaged"))
-
-
-def assert_same(found, expected, store, whole):
-    assert [without_times(result) for result in found] == [without_times(result) for result in expected]
-    for result in found:
-        ours, theirs = store.arrays(result["key"]), whole.arrays(result["key"])
-        assert {name: array.tobytes() for name, array in ours.items()} == {
-            name: array.tobytes() for name, array in theirs.items()
-        }
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 
 HERE = Path(__file__).parent
-KILLS = 30
+KILLS = 25
 
 
 def test_killed_sweeps_resume_to_the_results_of_one_that_nobody_killed(tmp_path):
@@ -15,7 +15,9 @@ def test_killed_sweeps_resume_to_the_results_of_one_that_nobody_killed(tmp_path)
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= KILLS
+    at_random, at_lines = map(int, done.stdout.split())
+    assert at_random >= KILLS
+    assert at_lines >= 60  # three results, of some twenty lines each
 
 
 ORPHANS = """
