@@ -152,7 +152,8 @@ class _Search:
             raise _Enough
         self.evaluations += 1
         try:
-            value, gradient = self._objective(x)
+            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+                value, gradient = self._objective(x)
         except NumericalError:
             if self.evaluations == 1:
                 raise

@@ -1,0 +1,207 @@
+"""svgpc: stochastic variational GP classification with natural gradients, the rival of wenzel2019.
+
+=========  ==============================================================================  ==========
+symbol     meaning                                                                         shape
+=========  ==============================================================================  ==========
+n, d, M    rows, inputs, inducing inputs
+X, y       a mini-batch of b rows and their classes 0 or 1                                 (b, d), (b,)
+ζ          n / b, scales a batch to all rows                                               scalar
+Z, u       inducing inputs, which stay where the rule puts them, and the values there      (M, d), (M,)
+v          u = L v, L the Cholesky factor of K_mm; N(0, I) under the prior                 (M,)
+Λ, m       precision and mean of q(v), S = Λ⁻¹                                             (M, M), (M,)
+T          whitened features L⁻¹ K_mn of the batch, transposed                             (b, M)
+μ, s       mean and variance of q(f) at the rows                                           (b,)
+e, g, h    ζ E log p(y|f) by Gauss-Hermite quadrature, its derivatives in μ and s          (b,)
+γ          rate of the natural gradient                                                    scalar
+=========  ==============================================================================  ==========
+
+The bound is (21) of Hensman, Matthews and Ghahramani (2015). One iteration, on one batch:
+
+1. natural gradient (Salimbeni et al. 2018): Λ ← (1-γ)Λ + γ(I - 2 Tᵀ diag(h) T), m ← m + γ Λ⁻¹(Tᵀg - m);
+2. Adam on the logarithms of the hyper-parameters, with the gradient at the q(v) before, which is then held.
+
+γ grows from ``first_rate`` to ``rate`` over ``warmup`` steps. As h ≤ 0, Λ stays positive definite at any γ; but m can
+overshoot by orders of magnitude when the prior variance is large. Where a step moves some μ far in units of 1 + √s, and
+at every step when the batch is all rows, γ is halved for as long as the batch's own bound would fall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from gpbench.errors import NumericalError, UsageError
+from gpbench.model.basis import Basis
+from gpbench.model.kernel_gradient import KernelGradient
+from gpbench.model.latent import Latent
+from gpbench.model.posterior import Posterior
+from gpbench.model.whitened import Block, Moments, Whitened, marginals
+from gpbench.optimize.hyper import KernelSteps
+from gpbench.optimize.minibatch import Minibatches
+from gpbench.optimize.natural import NaturalGaussian, WarmUp
+from gpbench.schemes.base import OnStep, Step, StopTraining, setting
+from gpbench.schemes.batch_settings import binary_likelihood
+from gpbench.schemes.stochastic_settings import StochasticSettings, Watch
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from gpbench.model.inducing import InducingRule
+    from gpbench.model.likelihoods import Likelihood
+    from gpbench.model.rows import Array, Labels, Rows
+
+__all__ = ["SVGPC"]
+
+FAR = 1.0
+"""A step that moves a row's μ by more than this many 1 + √s is looked at."""
+HALVINGS = 20
+"""Of γ at most; then q stays as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SVGPC(StochasticSettings):
+    """Natural gradients for q(u), Adam for the hyper-parameters."""
+
+    link: str = setting("probit", "link function", choices=("probit", "logit"))
+    rate: float = setting(0.1, "rate γ of the natural gradient", minimum=1e-6, maximum=1.0)
+    first_rate: float = setting(1e-4, "γ at the first step", minimum=1e-8, maximum=1.0)
+    warmup: int = setting(10, "steps over which γ grows, in equal ratios", minimum=0)
+    hyper_rate: float = setting(0.01, "rate of Adam on the log hyper-parameters", minimum=0.0, maximum=1.0)
+    noise_floor: float = setting(1e-6, "least white noise, relative to the prior variance", minimum=0.0, maximum=1.0)
+
+    name: ClassVar[str] = "svgpc"
+
+    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+        """The Bernoulli likelihood with the link of the settings.
+
+        Raises
+        ------
+        UsageError
+            The task is not binary.
+        """
+        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
+
+    def fit(
+        self,
+        X: Rows,
+        y: npt.NDArray[Any],
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+        on_step: OnStep,
+    ) -> Posterior:
+        """Train; see :class:`gpbench.schemes.base.Scheme`."""
+        if likelihood.name not in {"probit", "logit"}:
+            raise UsageError(f"{self.name} needs the probit or the logit likelihood; got {likelihood.name}")
+        likelihood.check_targets(y, classes)
+        run = Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
+        try:
+            run.train(on_step)
+        except StopTraining:
+            pass
+        except NumericalError as error:
+            raise NumericalError(f"{self.name}, iteration {run.iteration}: {error}") from error
+        return run.posterior()
+
+
+class Run:
+    """Training of one posterior.
+
+    Attributes
+    ----------
+    iteration : int
+    stopped_by : str
+        ``converged`` or ``iterations``; ``on_step`` while neither is the case.
+    basis : Basis
+    q : NaturalGaussian
+    """
+
+    def __init__(
+        self, settings: SVGPC, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood, rng: np.random.Generator
+    ) -> None:
+        self.iteration, self.stopped_by = 0, "on_step"
+        self._settings, self._X, self._y, self._likelihood, self._rng = settings, X, np.asarray(y), likelihood, rng
+        kernel = settings.initial_kernel(X.shape[1])
+        self.basis, self.q = Basis(kernel, Z), NaturalGaussian.prior(len(Z))
+        self._rates = WarmUp(settings.first_rate, settings.rate, steps=settings.warmup)
+        self._learns = settings.hyperparameters == "learned" and settings.hyper_rate > 0
+        self._adam = KernelSteps(kernel, rate=settings.hyper_rate, decay=np.inf, noise_floor=settings.noise_floor)
+
+    def train(self, on_step: OnStep) -> None:
+        """Step until the rule says so or the iterations are used up.
+
+        Raises
+        ------
+        NumericalError
+            A factorisation failed past every remedy.
+        StopTraining
+            From ``on_step``, between two iterations.
+        """
+        watch = Watch(self._settings, self._X, self._y, rng=self._rng)
+        batches = Minibatches(len(self._X), self._settings.batch_size, rng=self._rng, without=watch.rows)
+        ended = "iterations"
+        while self.iteration < self._settings.max_iterations:
+            rows = batches.draw()
+            self.step(self._X[rows], self._y[rows], scale=batches.scale)
+            on_step(Step(self.iteration, bound=None, posterior=self.posterior))
+            if watch.due(self.iteration) and watch.converged(self.posterior()):
+                ended = "converged"
+                break
+        self.stopped_by = ended
+
+    def step(self, X: Array, y: Labels, *, scale: float) -> None:
+        """One iteration on a batch X (b, d), y (b,), with ζ = ``scale``."""
+        q = Whitened.of_factor(self.q.m, self.q.C)
+        (block,) = marginals(self.basis, X, q, size=len(X))
+        e, g, h = (scale * part for part in self._likelihood.expectations(y, block.mu, block.s))
+        sums = Moments(len(q.m_w))
+        sums.add(block.T, weights=-h, targets=g)
+        kernel = self.basis.kernel
+        if self._learns:
+            gradient = KernelGradient(self.basis, q)
+            gradient.add(block, g=g, h=h)
+            dtheta, _ = gradient.total(P=sums.symmetric(-1.0), p=sums.r, hold="v")
+            kernel = self._adam.step(kernel, dtheta, t=self.iteration, Z=self.basis.Z)
+        self._move_q(block, y, sums, before=float(e.sum()) - q.kl, scale=scale)
+        if self._learns:
+            self.basis = Basis(kernel, self.basis.Z)
+        self.iteration += 1
+
+    def posterior(self) -> Posterior:
+        """The posterior of this moment."""
+        basis = self.basis
+        latent = Latent(basis.kernel, basis.Z, m_w=self.q.m, root=self.q.C, form="precision", jitter=basis.jitter)
+        facts = {
+            "iterations": self.iteration,
+            "stopped_by": self.stopped_by,
+            "jitter": basis.jitter,
+            "hyperparameters": basis.kernel.values(),
+        }
+        return Posterior((latent,), self._likelihood, classes=2, facts=facts)
+
+    def _move_q(self, block: Block, y: Labels, sums: Moments, *, before: float, scale: float) -> None:
+        """The natural-gradient step, shortened where it overshoots."""
+        rate = self._rates.rate(self.iteration)
+        everything = len(y) == len(self._X)
+        for _ in range(HALVINGS):
+            moved = self.q.step(sums.G, sums.r, rate=rate)
+            change = np.abs(block.T @ (moved.m - self.q.m))
+            if not everything and (change <= FAR * (1.0 + np.sqrt(block.s))).all():
+                break
+            if self._batch_bound(block, y, moved, scale=scale) >= before - 1e-9 * abs(before):
+                break
+            rate *= 0.5
+        else:
+            return
+        self.q = moved
+
+    def _batch_bound(self, block: Block, y: Labels, q: NaturalGaussian, *, scale: float) -> float:
+        """The bound of a batch at another q."""
+        other = Whitened.of_factor(q.m, q.C)
+        s = block.remainder + np.einsum("ij,ij->i", block.T @ other.S_w, block.T)
+        e, _, _ = self._likelihood.expectations(y, block.T @ q.m, s)
+        return scale * float(e.sum()) - other.kl
