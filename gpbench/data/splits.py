@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import KFold, StratifiedKFold
 
 from gpbench.errors import UsageError, unknown_name
 
@@ -202,6 +201,8 @@ class Protocol:
 
 def _fold(dataset: Dataset, rows: Ints | None, index: int, *, count: int, seed: int) -> tuple[Ints, Ints]:
     """Training and test rows of one fold over ``rows`` (None: all)."""
+    from sklearn.model_selection import KFold, StratifiedKFold  # noqa: PLC0415 - a second that parsing need not pay
+
     y = dataset.y if rows is None else dataset.y[rows]
     # Where each class has fewer rows than there are folds, nothing can be stratified.
     stratified = bool(dataset.classes) and int(np.bincount(y).max()) >= count
