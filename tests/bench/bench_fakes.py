@@ -88,8 +88,6 @@ def _misbehave(trouble):
         raise KeyboardInterrupt
     if trouble in {"SIGTERM", "SIGKILL"}:
         os.kill(os.getpid(), getattr(signal, trouble))
-    if trouble == "os-exit":
-        os._exit(3)
     if trouble == "wait":  # for something that a test does to this process
         os.write(1, f"{os.getpid()}\n".encode())
         signal.pause()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from bench_fakes import FAKE, FakeScheme, task, without_times
 
+from gpbench.bench import execution
 from gpbench.bench.execution import Processes, Serial, executor
 from gpbench.bench.methods import Method
 from gpbench.errors import UsageError
@@ -15,11 +16,10 @@ def by_key(outcomes):
     return {outcome.result["key"]: outcome for outcome in outcomes}
 
 
-@pytest.mark.slow
 def test_processes_give_what_serial_gives_and_a_dying_worker_takes_its_cell_alone():
     good = [task(index=index, steps=20) for index in range(3)]
-    killed, died, ended, failed = (task(trouble=trouble) for trouble in ("SIGKILL", "os-exit", "SIGTERM", "error"))
-    tasks = [killed, good[0], died, good[1], ended, failed, good[2]]
+    killed, ended, failed = (task(trouble=trouble) for trouble in ("SIGKILL", "SIGTERM", "error"))
+    tasks = [killed, good[0], good[1], ended, failed, good[2]]
     found = by_key(Processes(2).run(tasks))
     assert set(found) == {each.spec.key for each in tasks}
     for expected in Serial().run(good):
@@ -33,13 +33,11 @@ def test_processes_give_what_serial_gives_and_a_dying_worker_takes_its_cell_alon
         return result["status"], result["problem"]["type"], result["problem"]["message"]
 
     assert ending(killed) == ("failed", "WorkerDied", "its process was ended by SIGKILL")
-    assert ending(died) == ("failed", "WorkerDied", "its process ended by itself with exit code 3")
     assert ending(ended) == ("timeout", "Terminated", "ended from outside by SIGTERM")
     assert ending(failed) == ("failed", "ValueError", "deliberate")
     assert not any(outcome.halted for outcome in found.values())
 
 
-@pytest.mark.slow
 def test_interrupt_gives_every_running_cell_an_outcome_and_leaves_no_process(tmp_path):
     signs = [tmp_path / "first", tmp_path / "second"]
     for sign in signs:
@@ -61,6 +59,16 @@ def test_interrupt_gives_every_running_cell_an_outcome_and_leaves_no_process(tmp
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_what_became_of_a_dead_worker():
+    def ending(code):
+        result = execution._death(task(), code).result
+        return result["status"], result["problem"]["message"]
+
+    assert ending(3) == ("failed", "its process ended by itself with exit code 3")
+    assert ending(-signal.SIGSEGV) == ("failed", "its process was ended by SIGSEGV")
+    assert ending(-signal.SIGTERM) == ("timeout", "its process was ended by SIGTERM")
 
 
 def test_serial_stops_where_the_process_is_asked_to_end():
