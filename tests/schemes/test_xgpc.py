@@ -1,0 +1,239 @@
+"""x-gpc as a whole: it learns, ends by itself, obeys its caller, repeats itself, and survives hard data."""
+
+import numpy as np
+import pytest
+
+from gpbench.errors import DataError, NumericalError, UsageError
+from gpbench.model.inducing import InducingRule
+from gpbench.model.likelihoods import likelihood
+from gpbench.schemes.base import StopTraining, settings_of
+from gpbench.schemes.xgpc import XGPC
+
+
+def rows(n=200, *, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, (np.sin(2 * X[:, 0]) + X[:, -1] ** 2 + 0.3 * rng.normal(size=n) > 0.7).astype(int)
+
+
+def ignore(step):
+    pass
+
+
+def fit(X, y, *, M=10, seed=0, on_step=ignore, **settings):
+    scheme = XGPC(**{"max_iterations": 120, "batch_size": 25, "inducing": str(M), **settings})
+    return scheme.fit(
+        X,
+        y,
+        inducing=scheme.inducing_rule_for(seed),
+        likelihood=scheme.likelihood("binary", 2),
+        classes=2,
+        rng=np.random.default_rng(seed),
+        on_step=on_step,
+    )
+
+
+def nll(posterior, X, y):
+    return -posterior.score(X, y).log_density.mean()
+
+
+def test_learns_a_boundary_that_is_not_linear():
+    X, y = rows(400)
+    X_test, y_test = rows(400, seed=1)
+    posterior = fit(X, y, M=25, max_iterations=400)
+    assert nll(posterior, X_test, y_test) < 0.3
+    assert posterior.score(X_test, y_test).error.mean() < 0.12
+    assert set(posterior.facts) == {"iterations", "stopped_by", "jitter", "hyperparameters"}
+
+
+def test_iterations_are_counted_from_one_and_end_at_the_limit():
+    seen = []
+    X, y = rows()
+    posterior = fit(X, y, on_step=lambda step: seen.append(step.iteration))
+    assert seen == list(range(1, 121))
+    assert (posterior.facts["iterations"], posterior.facts["stopped_by"]) == (120, "iterations")
+
+
+def test_the_posterior_of_a_step_is_that_moment():
+    kept = {}
+    X, y = rows()
+
+    def on_step(step):
+        if step.iteration in {5, 120}:
+            kept[step.iteration] = step.posterior()
+
+    final = fit(X, y, on_step=on_step)
+    assert (kept[120].latent(X)[0] == final.latent(X)[0]).all()
+    assert (kept[5].latent(X)[0] != final.latent(X)[0]).any()
+    assert kept[5].facts["iterations"] == 5
+
+
+def test_stop_training_returns_the_state_so_far():
+    X, y = rows()
+    last = []
+
+    def stop(step):
+        last.append(step.posterior())
+        if step.iteration == 7:
+            raise StopTraining
+
+    posterior = fit(X, y, on_step=stop)
+    assert (posterior.facts["iterations"], len(last)) == (7, 7)
+    assert posterior.facts["stopped_by"] == "on_step"
+    assert (posterior.latent(X)[0] == last[-1].latent(X)[0]).all()
+
+
+@pytest.mark.parametrize("settings", [{}, {"rate_rule": "adaptive"}, {"rate_rule": "constant", "keep": "q"}])
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others(settings):
+    X, y = rows()
+    one, two, three = (fit(X, y, seed=seed, **settings).arrays() for seed in (3, 3, 4))
+    assert all((one[key] == two[key]).all() for key in one)
+    assert (one["posterior.0.m_w"] != three["posterior.0.m_w"]).any()
+
+
+def test_looking_changes_nothing():
+    X, y = rows()
+    seen = fit(X, y, on_step=lambda step: step.posterior().predict(X)).arrays()
+    unseen = fit(X, y).arrays()
+    assert all((seen[key] == unseen[key]).all() for key in seen)
+
+
+@pytest.mark.parametrize("stop", ["parameters", "held-out"])
+def test_each_stopping_rule_ends_training(stop):
+    X, y = rows()
+    posterior = fit(X, y, stop=stop, tolerance=0.5, max_iterations=3000, settle=0.1)
+    assert posterior.facts["stopped_by"] == "converged"
+    assert posterior.facts["iterations"] < 1500
+
+
+def test_without_a_rule_only_the_limit_ends_training():
+    X, y = rows()
+    assert fit(X, y, stop="none", tolerance=1.0, max_iterations=700).facts["stopped_by"] == "iterations"
+
+
+def test_fixed_hyper_parameters_stay():
+    X, y = rows()
+    posterior = fit(X, y, hyperparameters="fixed", lengthscale=0.7, variance=2.0, noise=0.01)
+    assert posterior.latents[0].kernel.theta == pytest.approx(np.log([2.0, 0.7, 0.7, 0.01]))
+
+
+def test_hyper_parameter_steps_can_be_rare():
+    X, y = rows()
+    thetas = []
+    fit(X, y, hyper_every=3, on_step=lambda step: thetas.append(step.posterior().latents[0].kernel.theta[0]))
+    moves = np.flatnonzero(np.diff(thetas[:100])) + 2
+    assert (moves == np.arange(4, 101, 3)).all()
+
+
+def test_settling_leaves_the_hyper_parameters_alone():
+    X, y = rows()
+    thetas = []
+    fit(X, y, settle=0.5, on_step=lambda step: thetas.append(step.posterior().latents[0].kernel.theta))
+    assert all((theta == thetas[79]).all() for theta in thetas[79:])
+    assert (thetas[78] != thetas[79]).any()
+
+
+def test_noise_keeps_its_floor():
+    X, y = rows()
+    values = fit(X, y, noise=1e-3, hyper_rate=0.5, max_iterations=300).facts["hyperparameters"]
+    noise = next(value for name, value in values.items() if "white" in name)
+    variance = next(value for name, value in values.items() if name.endswith("variance"))
+    assert noise >= 0.999e-4 * variance
+
+
+@pytest.mark.parametrize("kernel", ["se", "matern32-ard", "linear-ard", "se-ard+linear-ard"])
+def test_other_kernels_learn_too(kernel):
+    X, _ = rows()
+    y = (X[:, 0] + 0.3 * np.random.default_rng(1).normal(size=len(X)) > 0).astype(int)
+    assert nll(fit(X, y, kernel=kernel), X, y) < 0.3
+
+
+def duplicated(X, y):
+    return np.repeat(X[:20], 10, axis=0), np.repeat(y[:20], 10)
+
+
+HARD = {
+    "duplicated rows": (duplicated, {}),
+    "one class": (lambda X, y: (X, 0 * y), {}),
+    "rare class": (lambda X, y: (X, (np.arange(len(y)) == 3).astype(int)), {}),
+    "large variance": (lambda X, y: (X, y), {"variance": 160.0, "noise": 0.016}),
+    "large variance, full batches": (lambda X, y: (X, y), {"variance": 160.0, "batch_size": 200}),
+    "unscaled inputs": (lambda X, y: (1e4 * X + 1e6, y), {}),
+    "tiny inputs": (lambda X, y: (1e-6 * X, y), {}),
+    "constant column": (lambda X, y: (np.column_stack([X, np.ones(len(X))]), y), {}),
+    "separable": (lambda X, y: (X, 0 * y + (X[:, 0] > 0)), {"max_iterations": 600}),
+    "random labels": (lambda X, y: (X, np.random.default_rng(5).integers(0, 2, len(y))), {"max_iterations": 600}),
+    "short length scales": (lambda X, y: (X, y), {"lengthscale": 1e-3}),
+    "long length scales": (lambda X, y: (X, y), {"lengthscale": 1e3}),
+    "no noise": (lambda X, y: (X, y), {"noise": 0.0}),
+    "batches of one": (lambda X, y: (X, y), {"batch_size": 1}),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_data_leave_a_finite_posterior(name):
+    change, settings = HARD[name]
+    X, y = change(*rows())
+    posterior = fit(X, y, **settings)
+    mean, var = posterior.latent(X)
+    assert np.isfinite(mean).all()
+    assert (var >= 0).all()
+    assert nll(posterior, X, y) < 2.0
+
+
+def test_all_inputs_equal_predict_the_classes_share():
+    X, y = np.ones((200, 3)), (np.arange(200) % 4 == 0).astype(int)
+    posterior = fit(X, y, max_iterations=600)
+    assert posterior.predict(X[:1]).probabilities[0, 1] == pytest.approx(0.25, abs=0.05)
+
+
+def test_fewer_rows_than_inducing_points_are_refused():
+    X, y = rows(8)
+    with pytest.raises(UsageError, match="fewer rows than inducing points"):
+        fit(X, y, M=10)
+
+
+def test_inputs_that_are_not_finite_are_refused():
+    X, y = rows()
+    X[3, 1] = np.nan
+    with pytest.raises(DataError, match="finite"):
+        fit(X, y)
+
+
+def test_rows_that_turn_nan_while_training_are_a_numerical_error():
+    X, y = rows()
+
+    class Broken:
+        shape = X.shape
+
+        def __len__(self):
+            return len(X)
+
+        def __getitem__(self, index):
+            return X[index] if isinstance(index, slice) else np.full((len(index), 2), np.nan)
+
+    with pytest.raises(NumericalError, match=r"x-gpc, iteration 0: .*nan"):
+        fit(Broken(), y)
+
+
+def test_only_binary_logit():
+    with pytest.raises(UsageError, match="binary"):
+        XGPC().likelihood("multiclass", 3)
+    X, y = rows()
+    with pytest.raises(UsageError, match="logit"):
+        XGPC().fit(
+            X,
+            y,
+            inducing=InducingRule("kmeans", 10),
+            likelihood=likelihood("probit"),
+            classes=2,
+            rng=np.random.default_rng(0),
+            on_step=ignore,
+        )
+
+
+def test_settings_are_declared_and_their_defaults_allowed():
+    found = {item.name: item for item in settings_of(XGPC)}
+    assert {"kernel", "inducing", "inducing_rule", "kmeans_rows", "batch_size", "max_iterations", "rate"} <= set(found)
+    assert all(item.check(item.default) == item.default for item in found.values())
+    assert all(item.help for item in found.values())
