@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections import defaultdict
 from statistics import fmean
@@ -91,6 +92,7 @@ class Progress:
             words += f": NLL {event.result['metrics']['nll']:.4f}"
         if left is not None and self._ended < event.total:
             words += f"; about {duration(left)} left"
+        words = words[: shutil.get_terminal_size().columns - 1]  # a line that wraps could not be cleared
         self._stream.write("\r" + words.ljust(self._width))
         self._stream.flush()
         self._width = len(words)

@@ -51,7 +51,8 @@ def test_before_the_first_cell_has_ended_the_limit_is_the_estimate():
     assert progress.left(1) == 180
 
 
-def test_a_terminal_gets_one_line_that_is_cleared_at_the_end():
+def test_a_terminal_gets_one_line_that_is_cleared_at_the_end(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
     times, progress = a_progress(stream)
     tasks = [task(index=index) for index in range(3)]
@@ -64,6 +65,15 @@ def test_a_terminal_gets_one_line_that_is_cleared_at_the_end():
     progress.close()
     assert stream.getvalue().rstrip(" \r") != stream.getvalue()
     assert stream.getvalue().endswith("\r")
+
+
+def test_the_line_fits_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = Terminal()
+    times, progress = a_progress(stream)
+    progress(begin([task()]))
+    play(progress, times, [task()], [1.0], total=1)
+    assert stream.getvalue() == "\r[0/1] fake on made-" + "\r[1/1] fake on made-"
 
 
 def test_elsewhere_than_on_a_terminal_only_bad_news_is_written():
