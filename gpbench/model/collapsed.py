@@ -26,7 +26,7 @@ import numpy as np
 from gpbench.model.kernel_gradient import KernelGradient
 from gpbench.model.latent import Latent
 from gpbench.model.linalg import trsv
-from gpbench.model.whitened import BLOCK_ROWS, Block, Moments, Whitened, marginals, row_blocks
+from gpbench.model.whitened import BLOCK_ROWS, Block, Moments, Whitened, features, marginals
 
 if TYPE_CHECKING:
     from gpbench.model.basis import Basis
@@ -78,10 +78,10 @@ class Pending:
         self.sums = Moments(M)
         self.constant = 0.0
 
-    def add(self, T: Array, remainder: Array, rows: Quadratic) -> None:
-        """Add rows with features T (b, M) and κ̃ (b,)."""
+    def add(self, T: Array, variance: Array, rows: Quadratic) -> None:
+        """Add rows with features T (b, M) and prior variance κ (b,)."""
         self.sums.add(T, weights=rows.d, targets=rows.c)
-        self.constant += float(rows.a.sum() - 0.5 * (rows.d @ remainder))
+        self.constant += float(rows.a.sum() - 0.5 * (rows.d @ variance))
 
 
 def finish(pending: Pending) -> Collapsed:
@@ -94,7 +94,9 @@ def finish(pending: Pending) -> Collapsed:
     """
     q, C = Whitened.of_sites(pending.sums)
     explained = trsv(C, pending.sums.r)
-    value = pending.constant + 0.5 * float(explained @ explained) - float(np.log(np.diag(C)).sum())
+    # Σ d κ̃ = Σ d κ - Σ d |t|², and Σ d |t|² is the trace of Tᵀ diag(d) T
+    value = pending.constant + 0.5 * float(np.trace(pending.sums.G) + explained @ explained)
+    value -= float(np.log(np.diag(C)).sum())
     return Collapsed(value, q, C, pending.sums)
 
 
@@ -107,9 +109,8 @@ def collapse(basis: Basis, X: Rows, quadratics: RowQuadratics, *, size: int = BL
         The sums are not finite.
     """
     pending = Pending(len(basis.Z))
-    for rows in row_blocks(len(X), size):
-        T, remainder = basis.whiten(X[rows])
-        pending.add(T, remainder, quadratics(rows))
+    for rows, part, T in features(basis, X, size=size):
+        pending.add(T, basis.kernel.diag(part), quadratics(rows))
     return finish(pending)
 
 
@@ -134,9 +135,13 @@ def collapsed_gradient(
         Shown each block of marginals, for gradients in what a, c and d depend on.
     """
     gradient = KernelGradient(basis, at.q)
-    for block in marginals(basis, X, at.q, size=size):
-        _, c, d = quadratics(block.rows)
-        gradient.add(block, g=c - d * block.mu, h=-0.5 * d)
-        if see is not None:
+    if see is None:
+        for rows, part, T in features(basis, X, size=size):
+            _, c, d = quadratics(rows)
+            gradient.add(part, T, g=c - d * (T @ at.q.m_w), h=-0.5 * d)
+    else:
+        for block in marginals(basis, X, at.q, size=size):
+            _, c, d = quadratics(block.rows)
+            gradient.add(block.X, block.T, g=c - d * block.mu, h=-0.5 * d)
             see(block)
     return gradient.total(P=at.sums.symmetric(-0.5), p=at.q.m_w, hold="v")

@@ -66,6 +66,7 @@ class KLBound:
     ) -> None:
         self.layout = Layout(M, kernel.theta.size, d)
         self.whitened = whitened
+        self._lower = np.asfortranarray(np.tri(M))
         self._kernel, self._likelihood, self._size = kernel, likelihood, size
 
     def start(self, Z: Array) -> Array:
@@ -117,7 +118,7 @@ class KLBound:
             h *= scale
             sums.add(block.T, weights=-h, targets=g)
             if by_kernel is not None:
-                by_kernel.add(block, g=g, h=h)
+                by_kernel.add(block.X, block.T, TS=block.TS, g=g, h=h)
         P = sums.symmetric(-1.0)
         gradient = np.zeros(self.layout.size)
         out = self.layout.split(gradient)
@@ -141,9 +142,10 @@ class KLBound:
         """Write the gradients in m and L."""
         mean = p - m_w
         root = blas.dgemm(2.0, P, L_w, beta=-1.0, c=L_w)
-        root = np.tril(root)
+        root *= self._lower
         np.einsum("ii->i", root)[...] += 1.0 / np.diag(L_w)
         if not self.whitened:
             mean = blas.dgemv(1.0, basis.L_inv, mean, trans=1)
-            root = np.tril(blas.dgemm(1.0, basis.L_inv, root, trans_a=1))
+            root = blas.dgemm(1.0, basis.L_inv, root, trans_a=1)
+            root *= self._lower
         dm[:], dL[:] = mean, root

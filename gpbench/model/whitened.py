@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from gpbench.model.basis import Basis
     from gpbench.model.rows import Array, Rows
 
-__all__ = ["BLOCK_ROWS", "Block", "Moments", "Whitened", "marginals", "row_blocks"]
+__all__ = ["BLOCK_ROWS", "Block", "Moments", "Whitened", "features", "marginals"]
 
-BLOCK_ROWS = 2048
+BLOCK_ROWS = 1024
 """Rows in a block: its matrices at M = 100 fit the second-level cache, and calls cost nothing beside the work."""
 
 
@@ -108,6 +108,21 @@ def row_blocks(n: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
+def features(basis: Basis, X: Rows, *, size: int = BLOCK_ROWS) -> Iterator[tuple[slice, Array, Array]]:
+    """Row numbers, rows (b, d) and whitened features T (b, M), block by block; T is a buffer that the next overwrites.
+
+    What ``marginals`` gives beside them costs as much again, and sums over rows often do without.
+    """
+    T = np.empty((0, len(basis.Z)), order="F")
+    for rows in row_blocks(len(X), size):
+        part = X[rows]
+        K = basis.features.cross(part)
+        if T.shape[0] != K.shape[0]:
+            T = np.empty(K.shape, order="F")
+        T = blas.dgemm(1.0, K, basis.L_inv, trans_b=1, c=T, overwrite_c=1)
+        yield rows, part, T
+
+
 def marginals(basis: Basis, X: Rows, q: Whitened, *, size: int = BLOCK_ROWS) -> Iterator[Block]:
     """Marginals of q(f) at the rows X (n, d), block by block; memory is that of a block."""
     TS = np.empty((0, len(q.m_w)), order="F")
@@ -128,7 +143,7 @@ class Moments:
     Attributes
     ----------
     G : (M, M)
-        Lower triangle; the upper one is undefined.
+        Lower triangle; the upper one is zero.
     r : (M,)
     """
 
@@ -147,8 +162,7 @@ class Moments:
 
     def symmetric(self, factor: float) -> Array:
         """A multiple of G with both triangles, a new array."""
-        lower = np.tril(self.G)
-        full = lower + lower.T
+        full = self.G + self.G.T  # what is above G's diagonal is zero: dsyrk leaves it alone
         full.flat[:: len(full) + 1] *= 0.5
         full *= factor
         return np.asfortranarray(full)

@@ -26,7 +26,7 @@ class BatchSettings(GPSettings):
     """What a scheme that looks at all rows at each evaluation can be told."""
 
     max_iterations: int = setting(1000, "evaluations of the bound at most", minimum=1)
-    block_rows: int = setting(2048, "rows looked at together; bounds the memory", minimum=1)
+    block_rows: int = setting(1024, "rows looked at together; bounds the memory", minimum=1)
     memory: int = setting(20, "L-BFGS-B: pairs that the Hessian is approximated from", minimum=1, maximum=100)
     gradient_tolerance: float = setting(1e-5, "L-BFGS-B: largest gradient at the end (nats)", minimum=0.0, maximum=1e6)
     value_tolerance: float = setting(1e-9, "L-BFGS-B: relative rise of the bound at the end", minimum=0.0, maximum=1.0)

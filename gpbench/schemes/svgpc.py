@@ -163,7 +163,7 @@ class Run:
         kernel = self.basis.kernel
         if self._learns:
             gradient = KernelGradient(self.basis, q)
-            gradient.add(block, g=g, h=h)
+            gradient.add(block.X, block.T, TS=block.TS, g=g, h=h)
             dtheta, _ = gradient.total(P=sums.symmetric(-1.0), p=sums.r, hold="v")
             kernel = self._adam.step(kernel, dtheta, t=self.iteration, Z=self.basis.Z)
         self._move_q(block, y, sums, before=float(e.sum()) - q.kl, scale=scale)

@@ -162,7 +162,7 @@ class Run:
         pending = Pending(len(basis.Z))
         for block in marginals(basis, self._X, q, size=self._size):
             xi[block.rows] = np.sqrt(np.square(block.mu) + block.s)
-            pending.add(block.T, block.remainder, self._quadratics(xi, block.rows))
+            pending.add(block.T, basis.kernel.diag(block.X), self._quadratics(xi, block.rows))
         return _State(basis, xi, finish(pending))
 
     def _newton(self, q: Whitened) -> _State:
