@@ -154,6 +154,8 @@ def _with_default(one: Setting, default: Any) -> Setting:
     return replace(one, default=one.check(default))
 
 
+_BINARY = frozenset({"binary"})
+
 _BUILT_IN = (
     Method(
         id="x-gpc",
@@ -167,6 +169,82 @@ _BUILT_IN = (
         title="Logistic regression (scikit-learn), the baseline that a Gaussian process must beat",
         tasks=frozenset({"binary", "multiclass"}),
         scheme="gpbench.schemes.linear:Linear",
+    ),
+    Method(
+        id="klsp",
+        title="Sparse KL bound under L-BFGS-B, inducing inputs and hyper-parameters optimised",
+        tasks=_BINARY,
+        paper="hensman2015",
+        scheme="gpbench.schemes.klsp:KLSp",
+    ),
+    Method(
+        id="klsp-batch-z-fixed",
+        title="Sparse KL bound under L-BFGS-B, inducing inputs fixed, unwhitened",
+        tasks=_BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.klsp:KLSp",
+        preset={"link": "logit", "whiten": False, "learn_inducing": False, "freeze_iterations": 0},
+    ),
+    Method(
+        id="klsp-sgd",
+        title="Sparse KL bound on mini-batches by AdaDelta or Adam, everything optimised",
+        tasks=_BINARY,
+        paper="hensman2015",
+        scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+    ),
+    Method(
+        id="svi-adadelta",
+        title="Sparse KL bound on mini-batches by AdaDelta, inducing inputs fixed, rate from a grid",
+        tasks=_BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+        preset={
+            "link": "logit",
+            "whiten": False,
+            "learn_inducing": False,
+            "freeze_iterations": 0,
+            "batch_size": 50,
+            "objective": "batch",
+            "rate_grid": 10,
+        },
+    ),
+    Method(
+        id="svgpc",
+        title="Sparse KL bound by natural gradients for q(u) and Adam for hyper-parameters",
+        tasks=_BINARY,
+        paper="wenzel2019",
+        scheme="gpbench.schemes.svgpc:SVGPC",
+    ),
+    Method(
+        id="vi-jj",
+        title="Jaakkola-Jordan bound of the logit, q(u) and its tangents in closed form",
+        tasks=_BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.vijj:VIJJ",
+    ),
+    Method(
+        id="vi-taylor",
+        title="Second-order expansion of the logit, q(u) by Newton's method",
+        tasks=_BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.vijj:VIJJ",
+        preset={"bound": "taylor"},
+    ),
+    Method(
+        id="vi-jj-full",
+        title="Jaakkola-Jordan bound, tangents and hyper-parameters under one L-BFGS-B",
+        tasks=_BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.vijj:VIJJ",
+        preset={"variant": "full"},
+    ),
+    Method(
+        id="vi-jj-hybrid",
+        title="Jaakkola-Jordan bound, tangents in closed form and then with the hyper-parameters",
+        tasks=_BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.vijj:VIJJ",
+        preset={"variant": "hybrid"},
     ),
 )
 

@@ -40,10 +40,10 @@ def test_built_in_methods():
     assert plugin_problems() == ()
 
 
-@pytest.mark.parametrize("name", ["x-gpc", "linear"])
+@pytest.mark.parametrize("name", methods())
 def test_each_built_in_method_can_be_built_with_its_defaults(name):
     one = method(name)
-    assert one.build(one.resolve({})) == one.load()()
+    assert one.build(one.resolve({})) == one.load()(**one.preset)
 
 
 def test_unknown_method_is_answered_with_the_nearest():
@@ -125,4 +125,5 @@ def test_broken_plugins_are_reported_and_break_nothing(plugins):
     assert "must offer Method objects" in messages[1]
     assert "'linear', an id that is taken" in messages[2]
     assert "TypeError" in messages[3]
-    assert list(methods()) == ["x-gpc", "linear", "fake"]
+    assert list(methods())[:2] == ["x-gpc", "linear"]
+    assert list(methods())[-1] == "fake"
