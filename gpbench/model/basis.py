@@ -60,6 +60,7 @@ class Basis:
         L, jitter = cholesky(features.gram(), what="K_mm", jitter=self._wanted_jitter)
         self.kernel, self.features, self.L, self.jitter = kernel, features, L, jitter
         self.L_inv = inverse_lower(L)
+        self._diag = kernel.constant_diag
 
     def whiten(self, X: Array) -> tuple[Array, Array]:
         """T (b, M), Fortran-ordered in a buffer that the next call reuses, and κ̃ (b,), of rows X (b, d)."""
@@ -67,8 +68,9 @@ class Basis:
         if self._T.shape[0] != K.shape[0]:
             self._T = np.empty(K.shape, order="F")
         T = blas.dgemm(1.0, K, self.L_inv, trans_b=1, c=self._T, overwrite_c=1)
-        remainder = self.kernel.diag(X)
-        remainder -= np.einsum("ij,ij->i", T, T)
+        projected = np.einsum("ij,ij->i", T, T)
+        prior = self.kernel.diag(X) if self._diag is None else self._diag
+        remainder = np.subtract(prior, projected, out=projected)
         return T, np.maximum(remainder, 0.0, out=remainder)
 
     def pullback(self, X: Array, *, cross: Array, gram: Array, diagonal: Array) -> Array:

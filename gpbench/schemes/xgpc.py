@@ -19,13 +19,15 @@ T          L⁻¹ K_mn of a batch, transposed                                   
 
 The bound is (10), with the constants that the paper leaves out. One iteration: the local update c = √(μ² + s) (11);
 the targets η̂ = ζ/2 Tᵀy and Λ̂ = I + ζ TᵀΘT, towards which η and Λ move by ρ (12); and a step of Adam on the logarithms
-of the hyper-parameters along the gradient of (10) at fixed q(u) and c. Prediction is (13) and (14), in ``model/posterior.py``.
+of the hyper-parameters along the gradient of (10) at fixed q(u) and c.
+Prediction is (13) and (14), in ``model/posterior.py``.
 
 Beyond the paper, each chosen by measurement (see the help of the settings):
 
 - ρ_t = w/(w + t) instead of the adaptive rate. What is averaged grows with t, so that the noise of mini-batches fades
   as the hyper-parameters settle; under a floor it stays in q and pushes the prior variance up without end.
 - When the kernel moves, the data's part of q(u) is kept and the prior's part replaced: q is never far behind.
+- Steps of the hyper-parameters become rarer and longer: where q forgets slowly, one step in five does what five did.
 - A last passage with fixed hyper-parameters, in which ρ falls like 1/t, settles q.
 """
 
@@ -73,7 +75,9 @@ class XGPC(GPSettings):
     hyper_decay: float = setting(
         200.0, "iterations after which that step size is halved; it falls like 1/t", minimum=1.0
     )
-    hyper_every: int = setting(1, "iterations from one hyper-parameter step to the next", minimum=1)
+    hyper_thinning: float = setting(
+        400.0, "hyper-parameter steps are 1 + t/this iterations apart, and longer in proportion", minimum=1.0
+    )
     keep: str = setting(
         "sites", "what stays when the kernel moves: the data's part of q(u), or q(u)", choices=("sites", "q")
     )

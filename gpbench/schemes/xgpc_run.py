@@ -69,7 +69,11 @@ class Run:
         kernel = settings.initial_kernel(X.shape[1])
         self._state = State(kernel, inducing.choose(X))
         self._steps = KernelSteps(
-            kernel, rate=settings.hyper_rate, decay=settings.hyper_decay, noise_floor=settings.noise_floor
+            kernel,
+            rate=settings.hyper_rate,
+            decay=settings.hyper_decay,
+            noise_floor=settings.noise_floor,
+            thinning=settings.hyper_thinning,
         )
         self._learns = settings.hyperparameters == "learned" and settings.hyper_rate > 0
         self._window = GrowingWindow(settings.window)
@@ -105,7 +109,7 @@ class Run:
         for k in range(round(settings.settle * self.iteration)):
             X, y = self._rows(batches)
             self._rho = 1.0 / (memory + k + 1)
-            self._state.update(self._state.target(X, y, scale=batches.scale), rate=self._rho)
+            self._state.step(X, y, scale=batches.scale, rate=self._rho)
             self.iteration += 1
             on_step(Step(self.iteration, bound=None, posterior=self.posterior))
         self.stopped_by = ended
@@ -129,23 +133,25 @@ class Run:
         """One iteration: q moves, and with it or every few iterations the kernel."""
         X, y = self._rows(batches)
         state = self._state
-        if self._learns and self.iteration % self._settings.hyper_every == 0:
+        if self._learns and self._steps.due(self.iteration):
             target, gradient = state.target_and_gradient(X, y, scale=batches.scale)
             state.update(target, rate=self._rate(target))
             kernel = self._steps.step(state.basis.kernel, gradient, t=self.iteration, Z=state.basis.Z)
             state.move(kernel, keep="q" if self._settings.keep == "q" else "sites")
-        else:
+        elif self._settings.rate_rule == "adaptive":
             target = state.target(X, y, scale=batches.scale)
             state.update(target, rate=self._rate(target))
+        else:
+            state.step(X, y, scale=batches.scale, rate=self._rate(None))
         self.iteration += 1
 
-    def _rate(self, target: Target) -> float:
+    def _rate(self, target: Target | None) -> float:
         settings = self._settings
         if settings.rate_rule == "annealed":
             self._rho = self._window.rate(self.iteration)
         elif settings.rate_rule == "constant":
             self._rho = 0.05 if settings.rate is None else settings.rate
-        elif self.iteration % ADAPT_EVERY == 0:
+        elif target is not None and self.iteration % ADAPT_EVERY == 0:
             floor = (0.02 if self._learns else 0.0) if settings.rate is None else settings.rate
             self._rho = max(self._adaptive.rate(self._state.natural_gradient(target)), floor)
         return self._rho

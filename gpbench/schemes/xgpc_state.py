@@ -63,8 +63,8 @@ class State:
         self._C, self._G, self._S, self._full, *self._square = buffers(M, M, count=6)
         self._tall = buffers(0, M, count=3)
 
-    def target(self, X: Array, y: Array, *, scale: float) -> Target:
-        """Target of a batch: local update (11) at the current q, then (12).
+    def step(self, X: Array, y: Array, *, scale: float, rate: float) -> None:
+        """Local update (11) at the current q, then a step ρ along the natural gradient (12).
 
         Parameters
         ----------
@@ -73,16 +73,31 @@ class State:
             ±1.
         scale : float
             ζ = n / b.
+        rate : float
+            ρ in [0, 1]; 1 replaces.
         """
+        T, theta, work = self._local_by_factor(X)
+        np.multiply(T, np.sqrt(rate * scale * theta)[:, None], out=work)
+        self.precision = blas.dsyrk(1.0, work, trans=1, lower=1, beta=1.0 - rate, c=self.precision, overwrite_c=1)
+        add_to_diagonal(self.precision, rate)
+        self.eta = blas.dgemv(0.5 * rate * scale, T, y, trans=1, beta=1.0 - rate, y=self.eta, overwrite_y=1)
+
+    def target(self, X: Array, y: Array, *, scale: float) -> Target:
+        """Target of a batch, as :meth:`step` moves towards; for rates that depend on it."""
+        T, theta, work = self._local_by_factor(X)
+        return self._pull(T, y, theta=theta, scale=scale, work=work)
+
+    def _local_by_factor(self, X: Array) -> tuple[Array, Array, Array]:
+        """T and θ(c) of rows (11), and a buffer (b, M); one factorisation and one triangular solve."""
         T, s = self.basis.whiten(X)
         C = self._factor()
         R, *_ = self._tall_buffers(len(T))
         np.copyto(R, T)
         R = trsm(C, R, side="right", trans=True, overwrite=True)
-        mu = R @ trsv(C, self.eta)
+        mu = blas.dgemv(1.0, R, trsv(C, self.eta))
         s += np.einsum("ij,ij->i", R, R)
-        theta = theta_pg(np.sqrt(mu * mu + s))
-        return self._pull(T, y, theta=theta, scale=scale, work=R)
+        s += mu * mu
+        return T, theta_pg(np.sqrt(s)), R
 
     def target_and_gradient(self, X: Array, y: Array, *, scale: float) -> tuple[Target, Array]:
         """Target of a batch, and the gradient of (10) in the kernel's ``theta`` at the current q(u) and c; shape (P,).

@@ -24,6 +24,13 @@ def test_the_rate_falls_like_one_over_t():
     assert late == pytest.approx(0.01)
 
 
+def test_steps_become_rarer_and_longer_in_proportion():
+    start = kernel()
+    taking = steps(start, decay=1e9, thinning=10.0)
+    assert [t for t in range(30) if taking.due(t)] == [*range(11), 12, 14, 16, 18, 20, 23, 26, 29]
+    assert taking.step(start, np.ones(4), t=29, Z=Z).theta - start.theta == pytest.approx(0.3)
+
+
 def test_noise_stops_at_its_floor():
     start = kernel(noise=2.1e-4)
     pull = np.array([0.0, 0.0, 0.0, -1.0])

@@ -55,7 +55,7 @@ def test_a_mini_batch_step_is_the_oracles(read_oracle):
     step = state.natural_gradient(target)
     assert step[:M] == pytest.approx(expected["natgrad_eta1"], abs=1e-8)
     assert step[M:].reshape(M, M) == pytest.approx(expected["natgrad_eta2"], abs=1e-8)
-    state.update(state.target(X, y, scale=scale), rate=inputs["rho"])
+    state.step(X, y, scale=scale, rate=inputs["rho"])
     mu, Sigma = moments(state)
     assert mu == pytest.approx(expected["mu_new"], abs=1e-8)
     assert pytest.approx(expected["Sigma_new"], abs=1e-8) == Sigma
@@ -126,6 +126,17 @@ def test_both_ways_to_a_target_agree():
     other, _ = state.target_and_gradient(X, y, scale=2.0)
     assert other.eta == pytest.approx(eta, rel=1e-12)
     assert np.tril(other.G) == pytest.approx(G, rel=1e-9)
+
+
+def test_a_step_is_an_update_towards_its_target():
+    state, X, y = random_state()
+    coordinate_ascent(state, X, y, sweeps=2)
+    other, _, _ = random_state()
+    coordinate_ascent(other, X, y, sweeps=2)
+    state.step(X[:9], y[:9], scale=30 / 9, rate=0.3)
+    other.update(other.target(X[:9], y[:9], scale=30 / 9), rate=0.3)
+    assert state.eta == pytest.approx(other.eta, rel=1e-12)
+    assert np.tril(state.precision) == pytest.approx(np.tril(other.precision), rel=1e-12)
 
 
 def test_q_of_u_stays_when_the_kernel_moves():

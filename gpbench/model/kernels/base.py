@@ -51,6 +51,11 @@ class Kernel(ABC):
     def with_theta(self, theta: npt.ArrayLike) -> Self:
         """The same kernel with other hyper-parameters, shape (P,)."""
 
+    @property
+    def constant_diag(self) -> float | None:
+        """The value of ``diag`` where it is the same for all inputs, else None: spares the hot path small arrays."""
+        return None
+
     @abstractmethod
     def diag(self, A: Array) -> Array:
         """Prior variances k(a, a), white noise included, shape (n,)."""

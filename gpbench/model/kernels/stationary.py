@@ -65,6 +65,11 @@ class Stationary(Leaf):
         """``log_variance`` and ``log_lengthscales[i]``."""
         return ("log_variance", *(f"log_lengthscales[{i}]" for i in range(self.theta.size - 1)))
 
+    @property
+    def constant_diag(self) -> float:
+        """The prior variance."""
+        return self.variance
+
     def diag(self, A: Array) -> Array:
         """Prior variances, shape (n,): σ² everywhere."""
         return np.full(A.shape[0], self.variance)

@@ -73,6 +73,17 @@ class Sum(Kernel):
         new._slices = self._slices
         return new
 
+    @property
+    def constant_diag(self) -> float | None:
+        """The sum of the parts' values, where each has one."""
+        total = 0.0
+        for part in self.parts:
+            value = part.constant_diag
+            if value is None:
+                return None
+            total += value
+        return total
+
     def diag(self, A: Array) -> Array:
         """Prior variances, white noise included, shape (n,)."""
         total = self.parts[0].diag(A)

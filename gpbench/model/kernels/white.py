@@ -34,6 +34,11 @@ class White(Leaf):
         """``log_white``."""
         return ("log_white",)
 
+    @property
+    def constant_diag(self) -> float:
+        """The white-noise variance."""
+        return self.variance
+
     def diag(self, A: Array) -> Array:
         """Prior variances, shape (n,): σ_w² everywhere."""
         return np.full(A.shape[0], self.variance)
