@@ -8,6 +8,7 @@ a posterior; it calls ``on_step`` after each iteration and returns the state tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol
@@ -160,9 +161,11 @@ class Setting:
         if self.choices and value not in self.choices:
             raise self._error(value)
         number: Any = value
+        if self.kind is float and not math.isfinite(number):  # results are JSON, which knows neither NaN nor infinity
+            raise self._error(value)
         low_enough = self.minimum is None or number >= self.minimum
         high_enough = self.maximum is None or number <= self.maximum
-        if not (low_enough and high_enough):  # also catches NaN
+        if not (low_enough and high_enough):
             raise self._error(value)
         return value
 
