@@ -24,9 +24,11 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.model.basis import Basis
+from gpbench.model.batch import BatchBasis
 from gpbench.model.flat import Layout
 from gpbench.model.kernel_gradient import KernelGradient
 from gpbench.model.latent import Latent
+from gpbench.model.linalg import trmm, trsm, trsv
 from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, marginals
 
 if TYPE_CHECKING:
@@ -126,6 +128,48 @@ class KLBound:
         if by_kernel is not None:
             out.theta[:], out.Z[:] = by_kernel.total(P=P, p=sums.r, hold="v" if self.whitened else "u")
         return BoundAt(scale * value - q.kl, gradient)
+
+    def batch_basis(self, x: Array) -> BatchBasis:
+        """As ``basis``, for ``at_batch``."""
+        parts = self.layout.split(x)
+        return BatchBasis(self._kernel.with_theta(parts.theta), parts.Z.copy())
+
+    def at_batch(
+        self, x: Array, X: Array, y: Labels, *, basis: BatchBasis, scale: float, kernel_gradient: bool = True
+    ) -> BoundAt:
+        """As ``at`` for one block of about M rows, faster: gradients go through T, without S_w and P."""
+        parts, L_K = self.layout.split(x), basis.L
+        m_w, L_w = (parts.m, parts.L) if self.whitened else (trsv(L_K, parts.m), trsm(L_K, parts.L))
+        T, s = basis.whiten(X)
+        TL = trmm(L_w, T, side="right")
+        s += np.einsum("ij,ij->i", TL, TL)
+        e, g, h = self._likelihood.expectations(y, blas.dgemv(1.0, T, m_w), np.maximum(s, 0.0, out=s))
+        g *= scale
+        h *= scale
+        hT = T * (2.0 * h)[:, None]
+        mean = blas.dgemv(1.0, T, g, trans=1) - m_w
+        root = blas.dgemm(1.0, hT, TL, trans_a=1)
+        root -= L_w
+        root *= self._lower
+        diagonal = np.diag(L_w)
+        np.einsum("ii->i", root)[...] += 1.0 / diagonal
+        gradient = np.zeros(self.layout.size)
+        out = self.layout.split(gradient)
+        if kernel_gradient:
+            T_bar = trmm(L_w, TL, side="right", trans=True, overwrite=True)
+            T_bar -= T
+            T_bar *= (2.0 * h)[:, None]
+            T_bar = blas.dger(1.0, g, m_w, a=T_bar, overwrite_a=1)
+            extra = None
+            if not self.whitened:  # m_w and L_w move with L_K
+                extra = blas.dger(1.0, mean, m_w, a=blas.dgemm(1.0, root, L_w, trans_b=1), overwrite_a=1)
+            out.theta[:], out.Z[:] = basis.pullback(X, T, T_bar, h=h, extra=extra)
+        if not self.whitened:
+            mean = trsv(L_K, mean, trans=True)
+            root = trsm(L_K, root, trans=True) * self._lower
+        out.m[:], out.L[:] = mean, root
+        kl = 0.5 * float(np.vdot(L_w, L_w) + m_w @ m_w - len(m_w)) - float(np.log(np.abs(diagonal)).sum())
+        return BoundAt(scale * float(e.sum()) - kl, gradient)
 
     def latent(self, x: Array, basis: Basis) -> Latent:
         """The latent function at x (size,); holds copies."""

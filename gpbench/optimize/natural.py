@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from gpbench.errors import UsageError
-from gpbench.model.linalg import add_to_diagonal, potrf, trsv
+from gpbench.model.linalg import add_to_diagonal, inverse_lower, potrf, trsv
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -44,6 +44,12 @@ class NaturalGaussian(NamedTuple):
         """N(0, I)."""
         identity = np.asfortranarray(np.eye(M))
         return cls(np.zeros(M), identity, identity)
+
+    def kl(self) -> float:
+        """KL(q(v) || N(0, I)), in nats."""
+        C_inv = inverse_lower(self.C)
+        log_det = 2.0 * float(np.log(np.diag(self.C)).sum())
+        return 0.5 * (float(np.vdot(C_inv, C_inv) + self.m @ self.m) - len(self.m) + log_det)
 
     def step(self, G: Array, p: Array, *, rate: float) -> Self:
         """One step.

@@ -21,7 +21,7 @@ batch, F times b/n (``objective`` batch), which AdaDelta's offset makes matter, 
 ...: here each is tried for ``grid_iterations`` steps, and the one with the least NLL on a validation part of the
 training rows is taken for a fresh start on all of them.
 
-A step that leads to a K_mm without a factor, or to numbers that are not finite, is taken back, and the optimiser starts
+A step that leads to a K_mm without a factor, or away without bounds, is taken back, and the optimiser starts
 afresh at half the rate.
 """
 
@@ -45,13 +45,15 @@ from gpbench.schemes.stochastic_settings import LEAST_ROWS, StochasticSettings, 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from gpbench.model.basis import Basis
+    from gpbench.model.batch import BatchBasis
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["KLSpSGD"]
 
+DIVERGED = 1e50
+"""Parameters of this size have finite squares, but mean nothing."""
 RETRIES = 10
 """Times that the rate is halved before a failure is final."""
 
@@ -159,7 +161,7 @@ class Run:
         default = 0.1 if settings.optimizer == "adadelta" else 0.01
         self.rate = default if settings.rate is None else settings.rate
         self.x = self._good = self._begin
-        self._basis: Basis | None = None
+        self._basis: BatchBasis | None = None
         self._steps = 0
         self._start(self.rate)
 
@@ -210,7 +212,7 @@ class Run:
 
     def posterior(self) -> Posterior:
         """The posterior of this moment."""
-        basis = self._bound.basis(self.x) if self._basis is None else self._basis
+        basis = self._bound.basis(self.x)
         facts = {
             "iterations": self.iteration,
             "stopped_by": self.stopped_by,
@@ -224,7 +226,7 @@ class Run:
         """Go back to the beginning, with a rate."""
         self.rate, self.x, self._steps = rate, self._begin.copy(), 0
         self._good = self.x
-        self._basis = self._bound.basis(self.x)
+        self._basis = None
         self._optimizer = self._fresh_optimizer()
 
     def _fresh_optimizer(self) -> _Optimizer:
@@ -262,8 +264,8 @@ class Run:
         moves = self._learns and self._steps >= self._settings.freeze_iterations
         ahead = self._optimizer.look_ahead()
         x = self.x if ahead is None else self.x + ahead
-        basis = self._bound.basis(x) if moves or self._basis is None else self._basis
-        gradient = self._bound.at(x, X, y, basis=basis, scale=scale, kernel_gradient=moves).gradient
+        basis = self._bound.batch_basis(x) if moves or self._basis is None else self._basis
+        gradient = self._bound.at_batch(x, X, y, basis=basis, scale=scale, kernel_gradient=moves).gradient
         parts = self._bound.layout.split(gradient)
         if self._settings.hyperparameters == "fixed":
             parts.theta[:] = 0.0
@@ -272,8 +274,9 @@ class Run:
         if self._settings.objective == "batch":
             gradient /= scale
         good, x = x, x + self._optimizer.step(gradient)
-        if not np.isfinite(x).all():
-            raise NumericalError(f"a step led to {int((~np.isfinite(x)).sum())} numbers that are not finite")
+        largest = np.abs(x).max()
+        if not largest < DIVERGED:  # also catches NaN
+            raise NumericalError(f"a step led to parameters of size {largest:.3g}")
         theta = x[self._bound.layout.theta]
         np.clip(theta, -LOG_BOUND, LOG_BOUND, out=theta)
         self._good, self.x = good, x

@@ -8,7 +8,7 @@ X, y       a mini-batch of b rows and their classes 0 or 1                      
 ζ          n / b, scales a batch to all rows                                               scalar
 Z, u       inducing inputs, which stay where the rule puts them, and the values there      (M, d), (M,)
 v          u = L v, L the Cholesky factor of K_mm; N(0, I) under the prior                 (M,)
-Λ, m       precision and mean of q(v), S = Λ⁻¹                                             (M, M), (M,)
+Λ, m       precision C Cᵀ and mean of q(v), S = Λ⁻¹                                        (M, M), (M,)
 T          whitened features L⁻¹ K_mn of the batch, transposed                             (b, M)
 μ, s       mean and variance of q(f) at the rows                                           (b,)
 e, g, h    ζ E log p(y|f) by Gauss-Hermite quadrature, its derivatives in μ and s          (b,)
@@ -28,16 +28,17 @@ at every step when the batch is all rows, γ is halved for as long as the batch'
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.linalg import blas
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.basis import Basis
-from gpbench.model.kernel_gradient import KernelGradient
+from gpbench.model.batch import BatchBasis
 from gpbench.model.latent import Latent
+from gpbench.model.linalg import trsm
 from gpbench.model.posterior import Posterior
-from gpbench.model.whitened import Block, Moments, Whitened, marginals
+from gpbench.model.whitened import Moments
 from gpbench.optimize.hyper import KernelSteps
 from gpbench.optimize.minibatch import Minibatches
 from gpbench.optimize.natural import NaturalGaussian, WarmUp
@@ -108,6 +109,17 @@ class SVGPC(StochasticSettings):
         return run.posterior()
 
 
+class Batch(NamedTuple):
+    """What the natural-gradient step looks at: T, κ̃ and s of the rows, their classes, ζ, and the data term Σ e."""
+
+    T: Array
+    remainder: Array
+    s: Array
+    y: Labels
+    scale: float
+    fit: float
+
+
 class Run:
     """Training of one posterior.
 
@@ -116,7 +128,7 @@ class Run:
     iteration : int
     stopped_by : str
         ``converged`` or ``iterations``; ``on_step`` while neither is the case.
-    basis : Basis
+    basis : BatchBasis
     q : NaturalGaussian
     """
 
@@ -126,7 +138,7 @@ class Run:
         self.iteration, self.stopped_by = 0, "on_step"
         self._settings, self._X, self._y, self._likelihood, self._rng = settings, X, np.asarray(y), likelihood, rng
         kernel = settings.initial_kernel(X.shape[1])
-        self.basis, self.q = Basis(kernel, Z), NaturalGaussian.prior(len(Z))
+        self.basis, self.q = BatchBasis(kernel, Z), NaturalGaussian.prior(len(Z))
         self._rates = WarmUp(settings.first_rate, settings.rate, steps=settings.warmup)
         self._learns = settings.hyperparameters == "learned" and settings.hyper_rate > 0
         self._adam = KernelSteps(kernel, rate=settings.hyper_rate, decay=np.inf, noise_floor=settings.noise_floor)
@@ -155,20 +167,24 @@ class Run:
 
     def step(self, X: Array, y: Labels, *, scale: float) -> None:
         """One iteration on a batch X (b, d), y (b,), with ζ = ``scale``."""
-        q = Whitened.of_factor(self.q.m, self.q.C)
-        (block,) = marginals(self.basis, X, q, size=len(X))
-        e, g, h = (scale * part for part in self._likelihood.expectations(y, block.mu, block.s))
-        sums = Moments(len(q.m_w))
-        sums.add(block.T, weights=-h, targets=g)
-        kernel = self.basis.kernel
+        q, basis = self.q, self.basis
+        T, remainder = basis.whiten(X)
+        R, mu, s = _marginals(q, T, remainder)
+        e, g, h = self._likelihood.expectations(y, mu, s)
+        g *= scale
+        h *= scale
+        sums = Moments(len(q.m))
+        sums.add(T, weights=-h, targets=g)
+        batch = Batch(T, remainder, s, y, scale, scale * float(e.sum()))
+        self.q = self._moved(batch, sums)
         if self._learns:
-            gradient = KernelGradient(self.basis, q)
-            gradient.add(block.X, block.T, TS=block.TS, g=g, h=h)
-            dtheta, _ = gradient.total(P=sums.symmetric(-1.0), p=sums.r, hold="v")
-            kernel = self._adam.step(kernel, dtheta, t=self.iteration, Z=self.basis.Z)
-        self._move_q(block, y, sums, before=float(e.sum()) - q.kl, scale=scale)
-        if self._learns:
-            self.basis = Basis(kernel, self.basis.Z)
+            T_bar = trsm(q.C, R, side="right", overwrite=True)  # T S
+            T_bar -= T
+            T_bar *= (2.0 * h)[:, None]
+            T_bar = blas.dger(1.0, g, q.m, a=T_bar, overwrite_a=1)
+            dtheta, _ = basis.pullback(X, T, T_bar, h=h)
+            kernel = self._adam.step(basis.kernel, dtheta, t=self.iteration, Z=basis.Z)
+            self.basis = BatchBasis(kernel, basis.Z)
         self.iteration += 1
 
     def posterior(self) -> Posterior:
@@ -183,25 +199,27 @@ class Run:
         }
         return Posterior((latent,), self._likelihood, classes=2, facts=facts)
 
-    def _move_q(self, block: Block, y: Labels, sums: Moments, *, before: float, scale: float) -> None:
+    def _moved(self, batch: Batch, sums: Moments) -> NaturalGaussian:
         """The natural-gradient step, shortened where it overshoots."""
-        rate = self._rates.rate(self.iteration)
-        everything = len(y) == len(self._X)
+        q, rate, before = self.q, self._rates.rate(self.iteration), None
+        everything = len(batch.y) == len(self._X)
         for _ in range(HALVINGS):
-            moved = self.q.step(sums.G, sums.r, rate=rate)
-            change = np.abs(block.T @ (moved.m - self.q.m))
-            if not everything and (change <= FAR * (1.0 + np.sqrt(block.s))).all():
-                break
-            if self._batch_bound(block, y, moved, scale=scale) >= before - 1e-9 * abs(before):
-                break
+            moved = q.step(sums.G, sums.r, rate=rate)
+            change = np.abs(blas.dgemv(1.0, batch.T, moved.m - q.m))
+            if not everything and (change <= FAR * (1.0 + np.sqrt(batch.s))).all():
+                return moved
+            if before is None:
+                before = batch.fit - q.kl()
+            _, mu, s = _marginals(moved, batch.T, batch.remainder)
+            e, _, _ = self._likelihood.expectations(batch.y, mu, s)
+            if batch.scale * float(e.sum()) - moved.kl() >= before - 1e-9 * abs(before):
+                return moved
             rate *= 0.5
-        else:
-            return
-        self.q = moved
+        return q
 
-    def _batch_bound(self, block: Block, y: Labels, q: NaturalGaussian, *, scale: float) -> float:
-        """The bound of a batch at another q."""
-        other = Whitened.of_factor(q.m, q.C)
-        s = block.remainder + np.einsum("ij,ij->i", block.T @ other.S_w, block.T)
-        e, _, _ = self._likelihood.expectations(y, block.T @ q.m, s)
-        return scale * float(e.sum()) - other.kl
+
+def _marginals(q: NaturalGaussian, T: Array, remainder: Array) -> tuple[Array, Array, Array]:
+    """R = T C⁻ᵀ (b, M), and mean and variance of q(f) at the rows, each (b,)."""
+    R = trsm(q.C, T, side="right", trans=True)
+    s = remainder + np.einsum("ij,ij->i", R, R)
+    return R, blas.dgemv(1.0, T, q.m), np.maximum(s, 0.0, out=s)

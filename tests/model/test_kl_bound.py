@@ -126,6 +126,20 @@ def test_blocks_make_no_difference(whitened):
     assert a.gradient == pytest.approx(b.gradient, rel=1e-11, abs=1e-11)
 
 
+@pytest.mark.parametrize("kernel_gradient", [True, False])
+@pytest.mark.parametrize("whitened", [True, False])
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_route_for_one_batch_gives_the_same(name, whitened, kernel_gradient):
+    X, y, Z = problem()
+    bound = make(name, Z, whitened=whitened, size=100)
+    x = some_point(bound, Z)
+    options = {"scale": 3.0, "kernel_gradient": kernel_gradient}
+    many = bound.at(x, X, y, basis=bound.basis(x), **options)
+    one = bound.at_batch(x, X, y, basis=bound.batch_basis(x), **options)
+    assert one.value == pytest.approx(many.value, rel=1e-12)
+    assert one.gradient == pytest.approx(many.gradient, rel=1e-8, abs=1e-8)
+
+
 def test_minibatches_of_a_partition_average_to_all_rows():
     X, y, Z = problem(n=24)
     bound = make("matern32-ard", Z, whitened=True)

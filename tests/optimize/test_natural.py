@@ -51,6 +51,14 @@ def test_rate_one_is_exact_where_the_data_terms_are_quadratic():
     assert pytest.approx(exact, rel=1e-12) == moved.C @ moved.C.T
 
 
+def test_kl_is_that_of_the_other_form():
+    rng = np.random.default_rng(1)
+    root = np.tril(rng.normal(size=(4, 4)))
+    m = rng.normal(size=4)
+    assert gaussian(m, root @ root.T).kl() == pytest.approx(Whitened.of_root(m, np.asfortranarray(root)).kl)
+    assert NaturalGaussian.prior(4).kl() == 0.0
+
+
 def test_a_step_leaves_the_start_as_it_was():
     q = NaturalGaussian.prior(3)
     q.step(np.asfortranarray(np.eye(3)), np.ones(3), rate=0.5)

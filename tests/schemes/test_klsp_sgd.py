@@ -148,7 +148,7 @@ def test_a_stop_returns_the_state_so_far():
 
 def test_a_failed_step_is_taken_back_at_half_the_rate(monkeypatch):
     X, y = two_moons()
-    honest, calls, rates = KLBound.at, [], []
+    honest, calls, rates = KLBound.at_batch, [], []
 
     def now_and_then(self, *args, **kwargs):
         calls.append(None)
@@ -156,7 +156,7 @@ def test_a_failed_step_is_taken_back_at_half_the_rate(monkeypatch):
             raise NumericalError("no factor")
         return honest(self, *args, **kwargs)
 
-    monkeypatch.setattr(KLBound, "at", now_and_then)
+    monkeypatch.setattr(KLBound, "at_batch", now_and_then)
     posterior = fit(
         KLSpSGD(max_iterations=20, freeze_iterations=0),
         X,
@@ -172,7 +172,7 @@ def test_a_step_that_fails_for_good_is_an_error(monkeypatch):
         raise NumericalError("no factor")
 
     X, y = two_moons()
-    monkeypatch.setattr(KLBound, "at", broken)
+    monkeypatch.setattr(KLBound, "at_batch", broken)
     with pytest.raises(NumericalError, match="klsp-sgd, iteration 0: no factor"):
         fit(KLSpSGD(), X, y)
 

@@ -166,6 +166,6 @@ def test_a_failure_names_the_method_and_the_iteration(monkeypatch):
         raise NumericalError("no factor")
 
     X, y = two_moons()
-    monkeypatch.setattr("gpbench.schemes.svgpc.marginals", broken)
+    monkeypatch.setattr("gpbench.schemes.svgpc.BatchBasis.whiten", broken)
     with pytest.raises(NumericalError, match="svgpc, iteration 0: no factor"):
         fit(SVGPC(), X, y)
