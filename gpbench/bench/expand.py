@@ -93,7 +93,8 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
         for choice, scheme in zip(request.choices, schemes, strict=True):
             choice.method.check_task(dataset.task, dataset.id)
             likelihoods.append(scheme.likelihood(dataset.task, len(dataset.classes)).name)
-            _check_inducing(choice, dataset)
+            if protocol.kind != "active":  # there the active set gives the inducing inputs
+                _check_inducing(choice, dataset)
         count = protocol.count(dataset)
         for index in range(count) if request.indices is None else request.indices:
             split = SplitSpec(protocol=protocol.text, index=index, count=count, seed=request.seed)

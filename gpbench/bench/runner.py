@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.bench.clock import Clock
+from gpbench.bench.division import divide
 from gpbench.bench.memory import peak_rss_mb, reset_peak
 from gpbench.bench.provenance import now, provenance
 from gpbench.bench.signals import Terminated, terminable
@@ -20,9 +21,7 @@ from gpbench.bench.sources import Source, opened
 from gpbench.bench.store import check_arrays
 from gpbench.bench.threads import one_pool_size
 from gpbench.bench.trace import Trace, Watcher
-from gpbench.data.scaling import ScaledRows, Scaling, standardise
-from gpbench.data.splits import Protocol
-from gpbench.errors import DataError, NumericalError, UsageError
+from gpbench.errors import DataError, NumericalError
 from gpbench.model.inducing import InducingRule
 
 if TYPE_CHECKING:
@@ -30,16 +29,12 @@ if TYPE_CHECKING:
 
     from gpbench.bench.cell import CellSpec
     from gpbench.bench.methods import Method
-    from gpbench.data.dataset import Dataset
     from gpbench.model.posterior import Predictor
-    from gpbench.model.rows import Rows
+    from gpbench.model.rows import Array, Rows
 
-__all__ = ["MATERIALISED_BYTES", "Outcome", "Task", "inducing_rule", "lost", "run_cell"]
+__all__ = ["Outcome", "Task", "inducing_rule", "lost", "run_cell"]
 
 Arrays = dict[str, npt.NDArray[Any]]
-
-#: Scaled inputs up to this size become one array; beyond it rows are scaled when they are asked for.
-MATERIALISED_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +110,17 @@ def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = Fal
     return Outcome(outcome.result, None, halted)
 
 
-def inducing_rule(settings: Mapping[str, Any], *, seed: int) -> InducingRule:
-    """The rule that a method's settings name, or ``none`` for a method without inducing inputs.
+def inducing_rule(settings: Mapping[str, Any], *, seed: int, active: Array | None = None) -> InducingRule:
+    """The rule that gives a method its inducing inputs.
+
+    Parameters
+    ----------
+    settings : mapping
+        Of the method; without ``inducing`` it has no inducing inputs and the rule is ``none``.
+    seed : int
+        Of the split.
+    active : (M, d), optional
+        The split's active set, which takes the place of the rule that the settings name.
 
     Raises
     ------
@@ -125,6 +129,8 @@ def inducing_rule(settings: Mapping[str, Any], *, seed: int) -> InducingRule:
     """
     if "inducing" not in settings:
         return InducingRule("none", seed=seed)
+    if active is not None:
+        return InducingRule("given", count=len(active), seed=seed, Z=active)
     more = {"rows": settings["kmeans_rows"]} if "kmeans_rows" in settings else {}
     return InducingRule(settings.get("inducing_rule", "kmeans"), count=settings["inducing"], seed=seed, **more)
 
@@ -149,21 +155,21 @@ class _Attempt:
                     f"data set {spec.dataset} has changed since the sweep began: "
                     f"expected checksum {spec.checksum}, got {dataset.checksum}"
                 )
-            X, y, X_test, y_test = _divide(dataset, spec)
+            rows = divide(dataset, spec)
             classes = len(dataset.classes)
-            self.watcher = Watcher(self.clock, lambda q: _score(q, X_test, y_test)[:2], limits=spec.limits)
+            self.watcher = Watcher(self.clock, lambda q: _score(q, rows.X_test, rows.y_test)[:2], limits=spec.limits)
             self.clock.start()
             posterior: Predictor = scheme.fit(
-                X,
-                y,
-                inducing=inducing_rule(spec.settings, seed=spec.split.inducing_seed()),
+                rows.X,
+                rows.y,
+                inducing=inducing_rule(spec.settings, seed=spec.split.inducing_seed(), active=rows.active),
                 likelihood=scheme.likelihood(dataset.task, classes),
                 classes=classes,
                 rng=spec.generator(),
                 on_step=self.watcher,
             )
             self.clock.stop()
-            return self._finished(posterior, X_test, y_test)
+            return self._finished(posterior, rows.X_test, rows.y_test)
 
     def _finished(self, posterior: Predictor, X_test: Rows, y_test: npt.NDArray[Any]) -> Outcome:
         watcher = self.watcher
@@ -227,25 +233,6 @@ def _number(value: Any) -> float | None:
 
 def _problem(kind: str, message: str) -> dict[str, Any]:
     return {"type": kind, "message": message}
-
-
-def _divide(dataset: Dataset, spec: CellSpec) -> tuple[Rows, npt.NDArray[Any], Rows, npt.NDArray[Any]]:
-    """Training and test rows, scaled, and their targets."""
-    protocol = Protocol.parse(spec.split.protocol)
-    split = protocol.split(dataset, spec.split.index, seed=spec.split.seed, test_rows=spec.limits.test_rows)
-    if spec.scaling == "standard":
-        scaling = standardise(dataset.X, split.train)
-    elif spec.scaling == "none":
-        scaling = Scaling.identity(dataset.d)
-    else:
-        raise UsageError(f"scaling must be standard or none; got {spec.scaling!r}")
-    X, X_test = (_rows(ScaledRows(dataset.X, index, scaling)) for index in (split.train, split.test))
-    return X, np.asarray(dataset.y[split.train]), X_test, np.asarray(dataset.y[split.test])
-
-
-def _rows(rows: ScaledRows) -> Rows:
-    n, d = rows.shape
-    return rows.array() if n * d * 8 <= MATERIALISED_BYTES else rows
 
 
 def _score(posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from gpbench.errors import DataError, UsageError
-from gpbench.model.rows import Array, Rows
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array, Rows
 
 __all__ = ["RULES", "InducingRule"]
 
-RULES = ("mixed", "kmeans", "random", "all", "none")
-"""The rules: half k-means centres and half k-means++ seeds, centres of k-means, random rows, all rows, and none (for
-schemes without inducing inputs).
+RULES = ("mixed", "kmeans", "random", "all", "given", "none")
+"""The rules: half k-means centres and half k-means++ seeds, centres of k-means, random rows, all rows, inputs that are
+given (a split's active set), and none (for schemes without inducing inputs).
 
 Centres lie where rows are dense, seeds (rows that are far from one another) cover the rest. Test NLL of x-gpc with 100
 centres, half of each, 100 seeds: ringnorm 0.111, 0.108, 0.114 (20 runs); magic 0.312, 0.307, 0.304 (four folds);
@@ -33,31 +36,37 @@ class InducingRule:
 
     Parameters
     ----------
-    rule : {"mixed", "kmeans", "random", "all", "none"}
-        ``all`` gives all rows in their order, duplicates too.
+    rule : {"mixed", "kmeans", "random", "all", "given", "none"}
+        ``all`` gives all rows in their order, duplicates too; ``given`` gives Z.
     count : str or int
         A number (``"100"``), a percentage of the rows (``"3%"``), or ``"all"``, which makes any rule ``all``.
     seed : int
         From which the choice is drawn.
     rows : int
         k-means looks at no more than this many random rows.
+    Z : (M, d) or None
+        The inputs of ``given``, whatever the count; None for the other rules.
 
     Raises
     ------
     UsageError
-        Unknown rule, or a count that is none of these.
+        Unknown rule, a count that is none of these, or inputs given to another rule than ``given``.
     """
 
     rule: str
     count: str | int = "100"
     seed: int = 0
     rows: int = 20_000
+    Z: Array | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
             raise UsageError(f"inducing rule must be one of {', '.join(RULES)}; got {self.rule!r}")
         if self.rows < 1:
             raise UsageError(f"k-means needs at least one row to look at; got {self.rows}")
+        if (self.Z is not None) != (self.rule == "given"):
+            got = f"rule {self.rule} {'without' if self.Z is None else 'with'} Z"
+            raise UsageError(f"the rule given, and no other, expects inducing inputs Z; got {got}")
         self._parsed()
 
     def number(self, n: int) -> int:
@@ -70,6 +79,8 @@ class InducingRule:
         """
         if self.rule == "none":
             raise UsageError("this scheme takes no inducing inputs, yet they were asked for")
+        if self.Z is not None:
+            return len(self.Z)
         amount, percent = self._parsed()
         if self.rule == "all" or math.isinf(amount):
             return n
@@ -87,12 +98,16 @@ class InducingRule:
         Raises
         ------
         UsageError
-            There are fewer rows than inducing points, or the rule is ``none``.
+            There are fewer rows than inducing points, the rule is ``none``, or the inputs given have other columns.
         DataError
             A row that was chosen or looked at holds NaN or infinity.
         """
         n = len(X)
         M = self.number(n)
+        if self.Z is not None:
+            if self.Z.ndim != 2 or self.Z.shape[1] != X.shape[1]:
+                raise UsageError(f"expected inducing inputs of shape (M, {X.shape[1]}); got {self.Z.shape}")
+            return _finite(np.array(self.Z, dtype=np.float64))
         if self.rule == "all" or self._parsed() == (math.inf, False):
             return _finite(np.array(X[0:n], dtype=np.float64))
         rng = np.random.default_rng(self.seed)

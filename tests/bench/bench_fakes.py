@@ -119,7 +119,19 @@ def made_up(name, n, seed):
     return dataset_from_arrays(X, y, id=name, title="Made up", task="binary", classes=("no", "yes"))
 
 
-def spec(method=FAKE, *, source=None, index=0, limits=None, seed=0, scaling="standard", checksum=None, **settings):
+def spec(
+    method=FAKE,
+    *,
+    source=None,
+    index=0,
+    limits=None,
+    seed=0,
+    scaling="standard",
+    checksum=None,
+    protocol="folds:3",
+    likelihood="fake",
+    **settings,
+):
     place = source or FakeSource()
     return CellSpec(
         method=method.id,
@@ -128,9 +140,9 @@ def spec(method=FAKE, *, source=None, index=0, limits=None, seed=0, scaling="sta
         limits=limits or Limits(),
         dataset=place.name,
         checksum=checksum or place.load().checksum,
-        split=SplitSpec(protocol="folds:3", index=index, count=3, seed=seed),
+        split=SplitSpec(protocol=protocol, index=index, count=3, seed=seed),
         seed=seed,
-        likelihood="fake",
+        likelihood=likelihood,
         scaling=scaling,
     )
 

@@ -5,11 +5,13 @@ import pytest
 from bench_fakes import CALLS, FAKE, POINTS, FakePosterior, FakeSource, made_up, spec, task, without_times
 
 from gpbench.bench import clock as clock_module
-from gpbench.bench import runner, trace
+from gpbench.bench import division, runner, trace
 from gpbench.bench.cell import key_of
 from gpbench.bench.limits import Limits
+from gpbench.bench.methods import method
 from gpbench.bench.runner import Task, lost, run_cell
-from gpbench.data.scaling import ScaledRows
+from gpbench.data.scaling import ScaledRows, standardise
+from gpbench.data.splits import Protocol
 from gpbench.schemes.base import Step
 
 
@@ -67,7 +69,7 @@ def test_inputs_can_be_left_as_they_are():
 def test_large_inputs_are_scaled_when_asked_for_with_the_same_result(monkeypatch):
     CALLS.clear()
     small = run_cell(task())
-    monkeypatch.setattr(runner, "MATERIALISED_BYTES", 0)
+    monkeypatch.setattr(division, "MATERIALISED_BYTES", 0)
     large = run_cell(task())
     assert isinstance(CALLS[0][0], np.ndarray)
     assert isinstance(CALLS[1][0], ScaledRows)
@@ -109,7 +111,7 @@ def test_evaluation_and_preparation_are_not_on_the_clock(monkeypatch):
     wall = [0.0]
     for module in (clock_module, trace):
         monkeypatch.setattr(module, "perf_counter", lambda: wall[0])
-    score, divide = FakePosterior.score, runner._divide
+    score, divide = FakePosterior.score, runner.divide
 
     def slow_score(self, X, y):
         wall[0] += 1000
@@ -120,7 +122,7 @@ def test_evaluation_and_preparation_are_not_on_the_clock(monkeypatch):
         return divide(*arguments)
 
     monkeypatch.setattr(FakePosterior, "score", slow_score)
-    monkeypatch.setattr(runner, "_divide", slow_divide)
+    monkeypatch.setattr(runner, "divide", slow_divide)
     result = run_cell(task()).result
     assert wall[0] >= 2000
     assert result["metrics"]["train_seconds"] == 0
@@ -176,6 +178,22 @@ def test_inducing_rule_comes_from_the_settings_and_the_split():
     assert (rule.rule, rule.count, rule.seed, rule.rows) == ("random", "4", seed, 50)
     assert (everything.count, everything.seed) == ("all", seed)
     assert none.rule == "none"
+
+
+@pytest.mark.parametrize("chosen", [{"inducing": "4", "inducing_rule": "random"}, {"inducing": "all"}])
+def test_the_active_set_gives_the_inducing_inputs(chosen):
+    known = {"protocol": "active:7/3", "index": 1, "seed": 5}
+    data = made_up("made-up", 60, 1)
+    split = Protocol.parse("active:7/3").split(data, 1, seed=5)
+    active = standardise(data.X, split.train).apply(data.X[split.active])
+    outcome = run_cell(task(method("svgpc"), likelihood="probit", max_iterations=3, **known, **chosen))
+    assert outcome.result["settings"]["inducing"] == chosen["inducing"]
+    np.testing.assert_array_equal(outcome.arrays["posterior.0.Z"], active)
+    CALLS.clear()
+    run_cell(task(FAKE, **known))
+    rows, rule, _ = CALLS[-1]
+    assert (len(rows), rule.rule) == (len(split.train), "none")
+    assert not set(map(tuple, active)) & set(map(tuple, rows))
 
 
 def test_the_likelihood_is_the_schemes_own_for_the_task():

@@ -51,7 +51,7 @@ def test_fewer_rows_than_inducing_points(X):
 
 
 def test_unknown_rule_and_none(X):
-    with pytest.raises(UsageError, match="mixed, kmeans, random, all, none; got 'grid'"):
+    with pytest.raises(UsageError, match="mixed, kmeans, random, all, given, none; got 'grid'"):
         InducingRule("grid")
     with pytest.raises(UsageError, match="takes no inducing inputs"):
         InducingRule("none").choose(X)
@@ -65,6 +65,24 @@ def test_same_seed_same_inputs_and_another_seed_others(X, rule):
     assert first.shape == (20, 3)
     assert np.array_equal(first, InducingRule(rule, 20, seed=5).choose(X))
     assert not np.array_equal(first, InducingRule(rule, 20, seed=6).choose(X))
+
+
+def test_given_inputs_are_handed_on(X):
+    Z = X[[3, 3, 7]]
+    rule = InducingRule("given", "all", Z=Z)
+    assert rule.number(1) == 3
+    found = rule.choose(X[:1])
+    np.testing.assert_array_equal(found, Z)
+    assert not np.shares_memory(found, Z)
+
+
+def test_given_inputs_must_be_there_and_fit(X):
+    with pytest.raises(UsageError, match="got rule given without Z"):
+        InducingRule("given")
+    with pytest.raises(UsageError, match="got rule random with Z"):
+        InducingRule("random", Z=X)
+    with pytest.raises(UsageError, match=r"expected inducing inputs of shape \(M, 3\); got \(2, 2\)"):
+        InducingRule("given", Z=X[:2, :2]).choose(X)
 
 
 def test_kmeans_beats_random_rows(X):

@@ -1,0 +1,71 @@
+"""What a cell trains and is tested on: the rows of its split, scaled, and their targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpbench.data.scaling import ScaledRows, Scaling, standardise
+from gpbench.data.splits import Protocol
+from gpbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpbench.bench.cell import CellSpec
+    from gpbench.data.dataset import Dataset
+    from gpbench.model.rows import Array, Labels, Rows
+
+__all__ = ["MATERIALISED_BYTES", "Division", "divide"]
+
+#: Scaled inputs up to this size become one array; beyond it rows are scaled when they are asked for.
+MATERIALISED_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """A split's rows, ready for a scheme.
+
+    Attributes
+    ----------
+    X, X_test : (n, d), (n_test, d)
+        Scaled inputs.
+    y, y_test : (n,), (n_test,)
+        Targets.
+    active : (M, d) or None
+        The split's active set, scaled: the inducing inputs of methods that have any.
+    """
+
+    X: Rows
+    y: Labels
+    X_test: Rows
+    y_test: Labels
+    active: Array | None
+
+
+def divide(dataset: Dataset, spec: CellSpec) -> Division:
+    """Training and test rows, scaled, their targets, and the active set.
+
+    Raises
+    ------
+    UsageError
+        The split or the scaling does not exist.
+    DataError
+        Inputs too large to scale.
+    """
+    protocol = Protocol.parse(spec.split.protocol)
+    split = protocol.split(dataset, spec.split.index, seed=spec.split.seed, test_rows=spec.limits.test_rows)
+    if spec.scaling == "standard":
+        scaling = standardise(dataset.X, split.train)
+    elif spec.scaling == "none":
+        scaling = Scaling.identity(dataset.d)
+    else:
+        raise UsageError(f"scaling must be standard or none; got {spec.scaling!r}")
+    X, X_test = (_rows(ScaledRows(dataset.X, index, scaling)) for index in (split.train, split.test))
+    active = None if split.active is None else ScaledRows(dataset.X, split.active, scaling).array()
+    return Division(X, np.asarray(dataset.y[split.train]), X_test, np.asarray(dataset.y[split.test]), active)
+
+
+def _rows(rows: ScaledRows) -> Rows:
+    n, d = rows.shape
+    return rows.array() if n * d * 8 <= MATERIALISED_BYTES else rows
