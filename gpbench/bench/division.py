@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpbench.bench.mapped import mapped
 from gpbench.data.scaling import ScaledRows, Scaling, standardise
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MATERIALISED_BYTES", "Division", "divide"]
 
-#: Scaled inputs up to this size become one array; beyond it rows are scaled when they are asked for.
+#: Scaled inputs up to this size become one array; larger ones are mapped from a file.
 MATERIALISED_BYTES = 512 * 2**20
 
 
@@ -34,6 +35,9 @@ class Division:
         Targets.
     active : (M, d) or None
         The split's active set, scaled: the inducing inputs of methods that have any.
+    rows : str
+        Where the training rows are: ``"memory"``, ``"memory-mapped"`` (scaled beforehand, in a temporary file), or
+        ``"scaled on demand"`` (there was no room for that file; scaling is then on the clock).
     """
 
     X: Rows
@@ -41,6 +45,7 @@ class Division:
     X_test: Rows
     y_test: Labels
     active: Array | None
+    rows: str
 
 
 def divide(dataset: Dataset, spec: CellSpec) -> Division:
@@ -61,11 +66,27 @@ def divide(dataset: Dataset, spec: CellSpec) -> Division:
         scaling = Scaling.identity(dataset.d)
     else:
         raise UsageError(f"scaling must be standard or none; got {spec.scaling!r}")
-    X, X_test = (_rows(ScaledRows(dataset.X, index, scaling)) for index in (split.train, split.test))
+    test = ScaledRows(dataset.X, split.test, scaling)
+    X_test = test.array() if _fits(test) else test  # tested off the clock in any case
+    X, where = _training_rows(dataset, ScaledRows(dataset.X, split.train, scaling))
     active = None if split.active is None else ScaledRows(dataset.X, split.active, scaling).array()
-    return Division(X, np.asarray(dataset.y[split.train]), X_test, np.asarray(dataset.y[split.test]), active)
+    return Division(
+        X=X,
+        y=np.asarray(dataset.y[split.train]),
+        X_test=X_test,
+        y_test=np.asarray(dataset.y[split.test]),
+        active=active,
+        rows=where,
+    )
 
 
-def _rows(rows: ScaledRows) -> Rows:
+def _training_rows(dataset: Dataset, rows: ScaledRows) -> tuple[Rows, str]:
+    if _fits(rows):
+        return rows.array(), "memory"
+    found = mapped(dataset.X, rows)
+    return (rows, "scaled on demand") if found is None else (found, "memory-mapped")
+
+
+def _fits(rows: ScaledRows) -> bool:
     n, d = rows.shape
-    return rows.array() if n * d * 8 <= MATERIALISED_BYTES else rows
+    return n * d * 8 <= MATERIALISED_BYTES

@@ -144,6 +144,7 @@ class _Attempt:
         self.clock = Clock()
         self.watcher: Watcher | None = None
         self.jitter: float | None = None
+        self.data: dict[str, Any] = {}
 
     def run(self) -> Outcome:
         spec, task = self.task.spec, self.task
@@ -156,6 +157,7 @@ class _Attempt:
                     f"expected checksum {spec.checksum}, got {dataset.checksum}"
                 )
             rows = divide(dataset, spec)
+            self.data = {"rows": rows.rows}
             classes = len(dataset.classes)
             self.watcher = Watcher(self.clock, lambda q: _score(q, rows.X_test, rows.y_test)[:2], limits=spec.limits)
             self.clock.start()
@@ -220,7 +222,10 @@ class _Attempt:
                 "peak_rss_mb": peak_rss_mb(),
             },
             "trace": (watcher.trace if watcher is not None else Trace()).columns(),
-            "provenance": provenance(threads=self.task.threads, jobs=self.task.jobs, start=self.start, end=now()),
+            "provenance": {
+                **provenance(threads=self.task.threads, jobs=self.task.jobs, start=self.start, end=now()),
+                **self.data,
+            },
             "problem": None if problem is None else {**problem, "iteration": iterations},
         }
         return Outcome(result, None, halted=status in {"interrupted", "timeout"})

@@ -1,13 +1,15 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from bench_fakes import CALLS, FAKE, POINTS, FakePosterior, FakeSource, made_up, spec, task, without_times
 
 from gpbench.bench import clock as clock_module
-from gpbench.bench import division, runner, trace
+from gpbench.bench import division, mapped, runner, trace
 from gpbench.bench.cell import key_of
 from gpbench.bench.limits import Limits
+from gpbench.bench.mapped import MappedRows
 from gpbench.bench.methods import method
 from gpbench.bench.runner import Task, lost, run_cell
 from gpbench.data.scaling import ScaledRows, standardise
@@ -66,14 +68,18 @@ def test_inputs_can_be_left_as_they_are():
     assert {tuple(row) for row in X} <= rows
 
 
-def test_large_inputs_are_scaled_when_asked_for_with_the_same_result(monkeypatch):
+def test_large_inputs_come_from_a_file_with_the_same_result(monkeypatch):
     CALLS.clear()
-    small = run_cell(task())
+    outcomes = [run_cell(task())]
     monkeypatch.setattr(division, "MATERIALISED_BYTES", 0)
-    large = run_cell(task())
-    assert isinstance(CALLS[0][0], np.ndarray)
-    assert isinstance(CALLS[1][0], ScaledRows)
-    assert without_times(large.result) == without_times(small.result)
+    outcomes.append(run_cell(task()))
+    monkeypatch.setattr(mapped.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**30))
+    outcomes.append(run_cell(task()))
+    assert [type(call[0]) for call in CALLS] == [np.ndarray, MappedRows, ScaledRows]
+    rows = [outcome.result["provenance"]["rows"] for outcome in outcomes]
+    assert rows == ["memory", "memory-mapped", "scaled on demand"]
+    first, *others = (without_times(outcome.result) for outcome in outcomes)
+    assert others == [first, first]
 
 
 def test_same_cell_same_numbers():
