@@ -187,7 +187,7 @@ class _Attempt:
         arrays["test_mean" if predicted.ndim == 1 else "test_probabilities"] = predicted
         arrays["y_test"] = y_test
         check_arrays(arrays)
-        stopped_by = watcher.stopped_by or str(facts.get("stopped_by", "converged"))
+        stopped_by = _stopped_by(facts.get("stopped_by"), watcher.stopped_by)
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)
 
@@ -229,6 +229,16 @@ class _Attempt:
             "problem": None if problem is None else {**problem, "iteration": iterations},
         }
         return Outcome(result, None, halted=status in {"interrupted", "timeout"})
+
+
+def _stopped_by(own: Any, watchers: str | None) -> str:
+    """Why training ended: the scheme's own reason where it had ended by itself, else the limit that the harness set.
+
+    A scheme that reports its only step when it is done has converged, whatever the limits say.
+    """
+    if own is not None and own != "on_step":
+        return str(own)
+    return watchers or "converged"
 
 
 def _number(value: Any) -> float | None:

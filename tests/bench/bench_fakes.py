@@ -68,7 +68,8 @@ class FakeScheme:
                 posterior = FakePosterior(weights, facts)
                 on_step(Step(iteration, bound=-float(iteration), posterior=lambda q=posterior: q))
         except StopTraining:
-            pass
+            if self.trouble != "late":  # as a scheme that was done when it reported its step
+                facts = {**facts, "stopped_by": "on_step"}
         return FakePosterior(weights, facts)
 
 

@@ -104,6 +104,21 @@ def test_why_it_stopped(limits, iterations, stopped_by):
     assert result["status"] == "ok"
 
 
+@pytest.mark.parametrize("limits", [Limits(seconds=1e-9), Limits(iterations=1)])
+def test_a_scheme_that_was_done_at_the_limit_says_itself_why_it_ended(limits):
+    assert run_cell(task(limits=limits, steps=1, trouble="late")).result["stopped_by"] == "iterations"
+    linear = task(method("linear"), likelihood="logit", limits=limits)
+    assert run_cell(linear).result["stopped_by"] == "converged"
+
+
+def test_a_scheme_without_a_reason_of_its_own(monkeypatch):
+    monkeypatch.setattr(
+        FakePosterior, "__init__", lambda self, weights, _: vars(self).update(weights=weights, facts={})
+    )
+    assert run_cell(task()).result["stopped_by"] == "converged"
+    assert run_cell(task(limits=Limits(iterations=2))).result["stopped_by"] == "iterations"
+
+
 def test_a_scheme_that_never_reports_a_step_is_tested_all_the_same():
     result = run_cell(task(steps=0)).result
     assert (result["status"], result["trace"]["iteration"], result["metrics"]["nll"]) == (
