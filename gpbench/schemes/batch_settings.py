@@ -5,24 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpbench.errors import UsageError
-from gpbench.model.likelihoods import Likelihood, likelihood
-from gpbench.schemes.base import OnStep, Step, setting
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.base import Step, setting
+from gpbench.schemes.binary import BinaryScheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpbench.model.posterior import Posterior
+    from gpbench.schemes.base import OnStep
 
-__all__ = ["BatchSettings", "Evaluations", "binary_likelihood"]
+__all__ = ["BatchSettings", "Evaluations"]
 
 LOG_BOUND = 25.0
 """Largest absolute log hyper-parameter under L-BFGS-B: the length scale of an idle input would grow for ever."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchSettings(GPSettings):
+class BatchSettings(BinaryScheme):
     """What a scheme that looks at all rows at each evaluation can be told."""
 
     max_iterations: int = setting(1000, "evaluations of the bound at most", minimum=1)
@@ -39,18 +38,20 @@ class Evaluations:
     ----------
     limit : int
         Evaluations at most.
-    on_step : callable
     posterior : callable
         Makes the posterior of the best state so far.
 
     Attributes
     ----------
     count : int
+    on_step : callable or None
+        Told of each evaluation, once training has begun.
     """
 
-    def __init__(self, limit: int, *, on_step: OnStep, posterior: Callable[[], Posterior]) -> None:
+    def __init__(self, limit: int, *, posterior: Callable[[], Posterior]) -> None:
         self.count = 0
-        self._limit, self._on_step, self._posterior = limit, on_step, posterior
+        self.on_step: OnStep | None = None
+        self._limit, self._posterior = limit, posterior
 
     @property
     def left(self) -> int:
@@ -66,17 +67,5 @@ class Evaluations:
             From ``on_step``.
         """
         self.count += 1
-        self._on_step(Step(self.count, bound=bound, posterior=self._posterior))
-
-
-def binary_likelihood(method: str, link: str, *, task: str, n_classes: int) -> Likelihood:
-    """The Bernoulli likelihood with this link.
-
-    Raises
-    ------
-    UsageError
-        The task is not binary.
-    """
-    if task != "binary" or n_classes != 2:
-        raise UsageError(f"{method} does binary classification; got task {task} with {n_classes} classes")
-    return likelihood(link)
+        if self.on_step is not None:
+            self.on_step(Step(self.count, bound=bound, posterior=self._posterior))

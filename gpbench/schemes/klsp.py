@@ -33,12 +33,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.errors import NumericalError, UsageError
 from gpbench.model.kl_bound import KLBound
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.lbfgsb import LBFGSB, Reason
-from gpbench.schemes.base import OnStep, StopTraining, setting
-from gpbench.schemes.batch_settings import LOG_BOUND, BatchSettings, Evaluations, binary_likelihood
+from gpbench.schemes.base import OnStep, setting
+from gpbench.schemes.batch_settings import LOG_BOUND, BatchSettings, Evaluations
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
@@ -60,47 +59,23 @@ class KLSp(BatchSettings):
     name: ClassVar[str] = "klsp"
     freeze_tolerance: ClassVar[float] = 1e-3
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
-        """The Bernoulli likelihood with the link of the settings.
-
-        Raises
-        ------
-        UsageError
-            The task is not binary.
-        """
-        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
-
-    def fit(
+    def start(
         self,
         X: Rows,
-        y: npt.NDArray[Any],
+        y: Labels,
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
-        classes: int,
         rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
-        on_step: OnStep,
-    ) -> Posterior:
-        """Train; see :class:`gpbench.schemes.base.Scheme`."""
-        if likelihood.name not in {"probit", "logit"}:
-            raise UsageError(f"{self.name} needs the probit or the logit likelihood; got {likelihood.name}")
-        likelihood.check_targets(y, classes)
-        run = _Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood, on_step=on_step)
-        try:
-            run.train()
-        except StopTraining:
-            pass
-        except NumericalError as error:
-            raise NumericalError(f"{self.name}, evaluation {run.evaluations.count}: {error}") from error
-        return run.posterior()
+    ) -> _Run:
+        """A training run at its beginning."""
+        return _Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood)
 
 
 class _Run:
     """One fit: the best unknowns so far, and the two searches that move them."""
 
-    def __init__(
-        self, settings: KLSp, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood, on_step: OnStep
-    ) -> None:
+    def __init__(self, settings: KLSp, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood) -> None:
         kernel = settings.initial_kernel(X.shape[1])
         self._settings, self._X, self._y, self._likelihood = settings, X, y, likelihood
         self._bound = KLBound(
@@ -110,10 +85,16 @@ class _Run:
         self.value = -np.inf
         self._basis = self._bound.basis(self.x)
         self.stopped_by = "on_step"
-        self.evaluations = Evaluations(settings.max_iterations, on_step=on_step, posterior=self.posterior)
+        self.evaluations = Evaluations(settings.max_iterations, posterior=self.posterior)
 
-    def train(self) -> None:
+    @property
+    def moment(self) -> str:
+        """Where it stands, for messages."""
+        return f"evaluation {self.evaluations.count}"
+
+    def train(self, on_step: OnStep) -> None:
         """Both stages."""
+        self.evaluations.on_step = on_step
         settings, layout = self._settings, self._bound.layout
         learn_theta = settings.hyperparameters == "learned"
         joint = learn_theta or settings.learn_inducing

@@ -28,23 +28,21 @@ afresh at half the rate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
-from gpbench.errors import NumericalError, UsageError
+from gpbench.errors import NumericalError
 from gpbench.model.kl_bound import KLBound
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.adadelta import AdaDelta
 from gpbench.optimize.adam import Adam
 from gpbench.optimize.minibatch import Minibatches, hold_out
-from gpbench.schemes.base import OnStep, Step, StopTraining, setting
-from gpbench.schemes.batch_settings import LOG_BOUND, binary_likelihood
+from gpbench.schemes.base import OnStep, Step, setting
+from gpbench.schemes.batch_settings import LOG_BOUND
 from gpbench.schemes.stochastic_settings import LEAST_ROWS, StochasticSettings, Watch, held_out_nll
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from gpbench.model.batch import BatchBasis
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
@@ -79,39 +77,17 @@ class KLSpSGD(StochasticSettings):
 
     name: ClassVar[str] = "klsp-sgd"
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
-        """The Bernoulli likelihood with the link of the settings.
-
-        Raises
-        ------
-        UsageError
-            The task is not binary.
-        """
-        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
-
-    def fit(
+    def start(
         self,
         X: Rows,
-        y: npt.NDArray[Any],
+        y: Labels,
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
-        classes: int,
         rng: np.random.Generator,
-        on_step: OnStep,
-    ) -> Posterior:
-        """Train; see :class:`gpbench.schemes.base.Scheme`."""
-        if likelihood.name not in {"probit", "logit"}:
-            raise UsageError(f"{self.name} needs the probit or the logit likelihood; got {likelihood.name}")
-        likelihood.check_targets(y, classes)
-        run = Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
-        try:
-            run.train(on_step)
-        except StopTraining:
-            pass
-        except NumericalError as error:
-            raise NumericalError(f"{self.name}, iteration {run.iteration}: {error}") from error
-        return run.posterior()
+    ) -> Run:
+        """A training run at its beginning."""
+        return Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
 
 
 class _Optimizer(Protocol):
@@ -164,6 +140,11 @@ class Run:
         self._basis: BatchBasis | None = None
         self._steps = 0
         self._start(self.rate)
+
+    @property
+    def moment(self) -> str:
+        """Where it stands, for messages."""
+        return f"iteration {self.iteration}"
 
     def train(self, on_step: OnStep) -> None:
         """Choose the rate where there is a grid, then step until the rule says so or the iterations are used up.

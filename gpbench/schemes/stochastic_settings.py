@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpbench.optimize.minibatch import hold_out
 from gpbench.optimize.stopping import Checks, HeldOut
 from gpbench.schemes.base import setting
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.binary import BinaryScheme
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ LEAST_ROWS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class StochasticSettings(GPSettings):
+class StochasticSettings(BinaryScheme):
     """What a scheme that takes one mini-batch at a time can be told."""
 
     batch_size: int = setting(100, "rows in a mini-batch", minimum=1)

@@ -28,12 +28,11 @@ at every step when the batch is all rows, γ is halved for as long as the batch'
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas
 
-from gpbench.errors import NumericalError, UsageError
 from gpbench.model.batch import BatchBasis
 from gpbench.model.latent import Latent
 from gpbench.model.linalg import trsm
@@ -42,13 +41,10 @@ from gpbench.model.whitened import Moments
 from gpbench.optimize.hyper import KernelSteps
 from gpbench.optimize.minibatch import Minibatches
 from gpbench.optimize.natural import NaturalGaussian, WarmUp
-from gpbench.schemes.base import OnStep, Step, StopTraining, setting
-from gpbench.schemes.batch_settings import binary_likelihood
+from gpbench.schemes.base import OnStep, Step, setting
 from gpbench.schemes.stochastic_settings import StochasticSettings, Watch
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
@@ -74,39 +70,17 @@ class SVGPC(StochasticSettings):
 
     name: ClassVar[str] = "svgpc"
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
-        """The Bernoulli likelihood with the link of the settings.
-
-        Raises
-        ------
-        UsageError
-            The task is not binary.
-        """
-        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
-
-    def fit(
+    def start(
         self,
         X: Rows,
-        y: npt.NDArray[Any],
+        y: Labels,
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
-        classes: int,
         rng: np.random.Generator,
-        on_step: OnStep,
-    ) -> Posterior:
-        """Train; see :class:`gpbench.schemes.base.Scheme`."""
-        if likelihood.name not in {"probit", "logit"}:
-            raise UsageError(f"{self.name} needs the probit or the logit likelihood; got {likelihood.name}")
-        likelihood.check_targets(y, classes)
-        run = Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
-        try:
-            run.train(on_step)
-        except StopTraining:
-            pass
-        except NumericalError as error:
-            raise NumericalError(f"{self.name}, iteration {run.iteration}: {error}") from error
-        return run.posterior()
+    ) -> Run:
+        """A training run at its beginning."""
+        return Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
 
 
 class Batch(NamedTuple):
@@ -142,6 +116,11 @@ class Run:
         self._rates = WarmUp(settings.first_rate, settings.rate, steps=settings.warmup)
         self._learns = settings.hyperparameters == "learned" and settings.hyper_rate > 0
         self._adam = KernelSteps(kernel, rate=settings.hyper_rate, decay=np.inf, noise_floor=settings.noise_floor)
+
+    @property
+    def moment(self) -> str:
+        """Where it stands, for messages."""
+        return f"iteration {self.iteration}"
 
     def train(self, on_step: OnStep) -> None:
         """Step until the rule says so or the iterations are used up.

@@ -28,21 +28,19 @@ mode, and its steps are halved where the mode's objective would fall (with a lar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from gpbench.errors import NumericalError, UsageError
-from gpbench.schemes.base import OnStep, StopTraining, setting
-from gpbench.schemes.batch_settings import BatchSettings, binary_likelihood
+from gpbench.errors import UsageError
+from gpbench.schemes.base import setting
+from gpbench.schemes.batch_settings import BatchSettings
 from gpbench.schemes.vijj_run import Run
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
 
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
-    from gpbench.model.posterior import Posterior
-    from gpbench.model.rows import Rows
+    from gpbench.model.rows import Labels, Rows
 
 __all__ = ["VIJJ"]
 
@@ -71,36 +69,14 @@ class VIJJ(BatchSettings):
         if self.bound == "taylor" and self.variant != "alternate":
             raise UsageError(f"Taylor's expansion needs variant alternate, since ξ has no optimum; got {self.variant}")
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
-        """The logit likelihood.
-
-        Raises
-        ------
-        UsageError
-            The task is not binary.
-        """
-        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
-
-    def fit(
+    def start(
         self,
         X: Rows,
-        y: npt.NDArray[Any],
+        y: Labels,
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
-        classes: int,
         rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
-        on_step: OnStep,
-    ) -> Posterior:
-        """Train; see :class:`gpbench.schemes.base.Scheme`."""
-        if likelihood.name != self.link:
-            raise UsageError(f"{self.name} needs the logit likelihood; got {likelihood.name}")
-        likelihood.check_targets(y, classes)
-        run = Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood, on_step=on_step)
-        try:
-            run.train()
-        except StopTraining:
-            pass
-        except NumericalError as error:
-            raise NumericalError(f"{self.name}, evaluation {run.evaluations.count}: {error}") from error
-        return run.posterior()
+    ) -> Run:
+        """A training run at its beginning."""
+        return Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood)

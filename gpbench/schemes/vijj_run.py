@@ -74,7 +74,7 @@ class Run:
     y : (n,)
         0 or 1.
     Z : (M, d)
-    likelihood, on_step
+    likelihood
         As in ``fit``.
 
     Attributes
@@ -85,23 +85,27 @@ class Run:
         ``converged`` or ``iterations``; ``on_step`` while neither is the case.
     """
 
-    def __init__(
-        self, settings: VIJJ, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood, on_step: OnStep
-    ) -> None:
+    def __init__(self, settings: VIJJ, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood) -> None:
         self._settings, self._X, self._likelihood = settings, X, likelihood
         self._y = np.where(np.asarray(y) == 1, 1.0, -1.0)
         self._size = settings.block_rows
         self._form = jaakkola_jordan if settings.bound == "jj" else taylor
         self.stopped_by = "on_step"
-        self.evaluations = Evaluations(settings.max_iterations, on_step=on_step, posterior=self.posterior)
+        self.evaluations = Evaluations(settings.max_iterations, posterior=self.posterior)
         basis = Basis(settings.initial_kernel(X.shape[1]), Z)
         n, M = len(y), len(Z)
         prior = Collapsed(-math.inf, Whitened.prior(M), np.eye(M), Pending(M).sums)
         self._state = _State(basis, np.ones(n) if settings.variant == "full" else np.zeros(n), prior)
         self._mode: _Mode | None = None
 
-    def train(self) -> None:
+    @property
+    def moment(self) -> str:
+        """Where it stands, for messages."""
+        return f"evaluation {self.evaluations.count}"
+
+    def train(self, on_step: OnStep) -> None:
         """Learn until the bound stands still or the evaluations are used up."""
+        self.evaluations.on_step = on_step
         settings = self._settings
         ended = "iterations"
         if settings.variant == "full":

@@ -34,27 +34,24 @@ Beyond the paper, each chosen by measurement (see the help of the settings):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
-from gpbench.errors import NumericalError, UsageError
-from gpbench.model.likelihoods import Likelihood, likelihood
-from gpbench.schemes.base import OnStep, StopTraining, setting
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.base import setting
+from gpbench.schemes.binary import BinaryScheme
 from gpbench.schemes.xgpc_run import Run
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
 
     from gpbench.model.inducing import InducingRule
-    from gpbench.model.posterior import Posterior
-    from gpbench.model.rows import Rows
+    from gpbench.model.likelihoods import Likelihood
+    from gpbench.model.rows import Labels, Rows
 
 __all__ = ["XGPC"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class XGPC(GPSettings):
+class XGPC(BinaryScheme):
     """Stochastic variational inference with closed-form natural gradients for binary classification."""
 
     link: str = setting("logit", "link function; the augmentation holds for the logit alone", choices=("logit",))
@@ -70,6 +67,11 @@ class XGPC(GPSettings):
         kind=float,
         minimum=0.0,
         maximum=1.0,
+    )
+    adapt_every: int = setting(
+        5,
+        "iterations from one look at the adaptive rate to the next, which costs half a step; 1 in the paper",
+        minimum=1,
     )
     hyper_rate: float = setting(0.05, "first step size of Adam on the log hyper-parameters", minimum=0.0, maximum=1.0)
     hyper_decay: float = setting(
@@ -99,38 +101,16 @@ class XGPC(GPSettings):
         0.2, "share of iterations added at the end with fixed hyper-parameters", minimum=0.0, maximum=1.0
     )
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
-        """The logit likelihood.
+    name: ClassVar[str] = "x-gpc"
 
-        Raises
-        ------
-        UsageError
-            The task is not binary.
-        """
-        if task != "binary" or n_classes != 2:
-            raise UsageError(f"x-gpc does binary classification; got task {task} with {n_classes} classes")
-        return likelihood(self.link)
-
-    def fit(
+    def start(
         self,
         X: Rows,
-        y: npt.NDArray[Any],
+        y: Labels,
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
-        classes: int,
         rng: np.random.Generator,
-        on_step: OnStep,
-    ) -> Posterior:
-        """Train; see :class:`gpbench.schemes.base.Scheme`."""
-        if likelihood.name != self.link:
-            raise UsageError(f"x-gpc needs the logit likelihood; got {likelihood.name}")
-        likelihood.check_targets(y, classes)
-        run = Run(self, X, y, inducing=inducing, likelihood=likelihood, rng=rng)
-        try:
-            run.train(on_step)
-        except StopTraining:
-            pass
-        except NumericalError as error:
-            raise NumericalError(f"x-gpc, iteration {run.iteration}: {error}") from error
-        return run.posterior()
+    ) -> Run:
+        """A training run at its beginning."""
+        return Run(self, X, y, inducing=inducing, likelihood=likelihood, rng=rng)
