@@ -106,6 +106,26 @@ def test_each_stopping_rule_ends_training(stop):
     assert posterior.facts["iterations"] < 4000
 
 
+@pytest.mark.parametrize("stop", ["held-out", "parameters"])
+def test_a_strict_tolerance_lets_training_go_on(stop):
+    X, y = rows()
+    posterior = fit(X, y, stop=stop, tolerance=1e-9, max_iterations=3000, settle=0.1)
+    assert posterior.facts["stopped_by"] == "iterations"
+    assert 2990 <= posterior.facts["iterations"] <= 3000
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 9, 15, 21, 39])
+def test_the_limit_of_iterations_includes_the_settling(limit):
+    X, y = rows()
+    assert limit - 1 <= fit(X, y, max_iterations=limit).facts["iterations"] <= limit
+
+
+def test_a_rate_of_zero_learns_nothing_and_does_not_fail():
+    X, y = rows()
+    posterior = fit(X, y, rate_rule="constant", rate=0.0, hyperparameters="fixed", max_iterations=12)
+    assert posterior.latents[0].m_w == pytest.approx(0.0)
+
+
 def test_without_a_rule_only_the_limit_ends_training():
     X, y = rows()
     assert fit(X, y, stop="none", tolerance=1.0, max_iterations=2400).facts["stopped_by"] == "iterations"
@@ -134,12 +154,16 @@ def test_settling_leaves_the_hyper_parameters_alone():
     assert (thetas[78] != thetas[79]).any()
 
 
-def test_noise_keeps_its_floor():
+def noise_to_variance(**settings):
     X, y = rows()
-    values = fit(X, y, noise=1e-3, hyper_rate=0.5, max_iterations=300).facts["hyperparameters"]
+    values = fit(X, y, noise=1e-3, hyper_rate=0.5, max_iterations=300, **settings).facts["hyperparameters"]
     noise = next(value for name, value in values.items() if "white" in name)
-    variance = next(value for name, value in values.items() if name.endswith("variance"))
-    assert noise >= 0.999e-4 * variance
+    return noise / next(value for name, value in values.items() if name.endswith("variance"))
+
+
+def test_noise_keeps_its_floor():
+    assert noise_to_variance() == pytest.approx(1e-4)
+    assert noise_to_variance(noise_floor=1e-9) < 0.9e-4
 
 
 @pytest.mark.parametrize("kernel", ["se", "matern32-ard", "linear-ard", "se-ard+linear-ard"])
