@@ -42,7 +42,7 @@ class Progress:
 
     def __call__(self, event: Event) -> None:
         """Take notice of an event."""
-        if event.kind == "damaged":
+        if event.kind in {"damaged", "otherwise"}:
             self._say(event.label)
         elif event.kind == "begin":
             self._ended = event.stored

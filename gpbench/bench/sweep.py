@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpbench.bench.signals import Terminated, terminable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpbench.bench.execution import Executor
     from gpbench.bench.runner import Task
@@ -25,8 +25,8 @@ class Event:
     Attributes
     ----------
     kind : str
-        ``"begin"`` (what is to do is known), ``"start"`` (a cell starts), ``"end"`` (a cell has an outcome), or
-        ``"damaged"`` (stored files were set aside).
+        ``"begin"`` (what is to do is known), ``"start"`` (a cell starts), ``"end"`` (a cell has an outcome),
+        ``"damaged"`` (stored files were set aside), or ``"otherwise"`` (stored cells ran with other threads or jobs).
     total, stored : int
         Cells of the sweep, and those among them that were stored already.
     label : str
@@ -92,6 +92,8 @@ def sweep(
     total, stored = len(tasks), len(results)
     for problem in store.problems:
         watch(Event("damaged", total, stored, problem))
+    if differing := _ran_otherwise(tasks, results):
+        watch(Event("otherwise", total, stored, differing))
     watch(Event("begin", total, stored, to_do=tuple(to_do.values())))
 
     def announced() -> Iterator[Task]:
@@ -113,3 +115,22 @@ def sweep(
     if halted:
         raise KeyboardInterrupt
     return [results[task.spec.key] for task in tasks]
+
+
+def _ran_otherwise(tasks: Sequence[Task], stored: Mapping[str, dict[str, Any]]) -> str:
+    """Which stored cells ran with other threads or jobs than these tasks ask for, in words; empty where none did.
+
+    Neither is part of a cell's key, since its numbers do not depend on them. Its times do.
+    """
+    asked = {task.spec.key: f"threads {task.threads}, jobs {task.jobs}" for task in tasks}
+    ran = {
+        key: f"threads {result['provenance'].get('threads', 1)}, jobs {result['provenance'].get('jobs', 1)}"
+        for key, result in stored.items()
+    }
+    others = [key for key in ran if ran[key] != asked[key]]
+    if not others:
+        return ""
+    return (
+        f"{len(others)} of {len(stored)} stored cells were timed with {'; '.join(sorted({ran[key] for key in others}))}, "
+        f"not with {'; '.join(sorted({asked[key] for key in others}))}; --force runs them again"
+    )

@@ -140,7 +140,33 @@ def _notes(summary: Sequence[Row]) -> list[str]:
         jobs = max(row["jobs"] for row in summary)
         if jobs > 1:
             notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
+        notes += _thread_notes(summary)
     for row in summary:
-        where = f"{row['method_label']} on {row['dataset_label']}, {_split(row)}"
+        where = _where(row)
         notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
     return notes
+
+
+def _thread_notes(summary: Sequence[Row]) -> list[str]:
+    """Which times are missing, or do not compare, because cells ran with different numbers of threads."""
+    notes = []
+    for row in summary:
+        if len(row["threads"]) > 1:
+            notes.append(
+                f"{_where(row)}: no time is shown, since its cells ran with {_either(row['threads'])} threads."
+            )
+    shown = sorted({row["threads"][0] for row in summary if len(row["threads"]) == 1})
+    if len(shown) > 1:
+        notes.append(f"Times do not compare between all rows: their cells ran with {_either(shown)} threads.")
+        for number in shown[1:]:
+            rows = [_where(row) for row in summary if row["threads"] == [number]]
+            notes.append(f"With {number} threads: {'; '.join(rows)}.")
+    return notes
+
+
+def _where(row: Row) -> str:
+    return f"{row['method_label']} on {row['dataset_label']}, {_split(row)}"
+
+
+def _either(numbers: Sequence[int]) -> str:
+    return " or ".join(map(str, numbers))

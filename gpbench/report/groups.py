@@ -65,6 +65,11 @@ class Group:
         """Names of the processors that the finished cells ran on, sorted."""
         return sorted({str(cell["provenance"].get("cpu", "unknown")) for cell in self.finished})
 
+    @property
+    def threads(self) -> list[int]:
+        """Numbers of threads that the finished cells ran with, sorted."""
+        return sorted({int(cell["provenance"].get("threads", 1)) for cell in self.finished})
+
 
 def natural(text: str) -> list[tuple[int, int, str]]:
     """Sort key that puts ``inducing=16`` before ``inducing=100``."""

@@ -29,9 +29,9 @@ class Row(TypedDict):
     """One method on one data set.
 
     ``method_label`` and ``dataset_label`` are the ids with what tells rows of one id apart. ``cells`` counts the failed
-    ones too; ``outcomes`` counts cells by status, ``problems`` by error message. ``processors`` names what the times
-    were taken on; times of several processors are not averaged. ``jobs`` is the largest number of cells that ran at
-    once.
+    ones too; ``outcomes`` counts cells by status, ``problems`` by error message. ``processors`` and ``threads`` name what
+    the times were taken on and with; times of several are not averaged. ``jobs`` is the largest number of cells that
+    ran at once.
     """
 
     dataset: str
@@ -48,6 +48,7 @@ class Row(TypedDict):
     error: Statistics
     train_seconds: Statistics
     processors: list[str]
+    threads: list[int]
     jobs: int
 
 
@@ -90,7 +91,7 @@ def processors(rows: Iterable[Row]) -> list[str]:
 def _row(group: Group) -> Row:
     finished = group.finished
     outcomes = Counter(cell["status"] for cell in group.cells)
-    one_processor = len(group.processors) == 1
+    timed = len(group.processors) == len(group.threads) == 1
     return {
         "dataset": group.dataset,
         "dataset_label": group.dataset_label,
@@ -104,8 +105,9 @@ def _row(group: Group) -> Row:
         "problems": dict(Counter(_problem(cell) for cell in group.cells if cell["status"] != OK)),
         "nll": statistics([cell["metrics"]["nll"] for cell in finished]),
         "error": statistics([cell["metrics"]["error"] for cell in finished]),
-        "train_seconds": statistics([cell["metrics"]["train_seconds"] for cell in finished if one_processor]),
+        "train_seconds": statistics([cell["metrics"]["train_seconds"] for cell in finished if timed]),
         "processors": group.processors,
+        "threads": group.threads,
         "jobs": max((cell["provenance"].get("jobs", 1) for cell in finished), default=1),
     }
 

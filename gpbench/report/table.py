@@ -111,7 +111,7 @@ def _csv(summary: Sequence[Row]) -> str:
         [
             *("dataset", "dataset_label", "method", "method_label", "split", "seeds", "cells", "failed"),
             *("nll_mean", "nll_sd", "error_mean", "error_sd", "train_seconds_mean", "train_seconds_sd"),
-            *("processors", "jobs"),
+            *("processors", "threads", "jobs"),
         ]
     )
     timed = len(processors(summary)) <= 1
@@ -123,7 +123,7 @@ def _csv(summary: Sequence[Row]) -> str:
                 *(row["dataset"], row["dataset_label"], row["method"], row["method_label"], row["split"]),
                 *(" ".join(map(str, row["seeds"])), row["cells"], row["failed"]),
                 *(number for values in statistics for number in (values["mean"], values["sd"])),
-                *("; ".join(row["processors"]), row["jobs"]),
+                *("; ".join(row["processors"]), "; ".join(map(str, row["threads"])), row["jobs"]),
             ]
         )
     return file.getvalue()

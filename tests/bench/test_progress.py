@@ -96,3 +96,10 @@ def test_elsewhere_than_on_a_terminal_only_bad_news_is_written():
 )
 def test_duration(seconds, words):
     assert duration(seconds) == words
+
+
+@pytest.mark.parametrize("kind", ["damaged", "otherwise"])
+def test_what_a_user_must_know_is_written_without_a_terminal_too(kind):
+    stream = io.StringIO()
+    Progress(stream)(Event(kind, 3, 1, "attention"))
+    assert stream.getvalue() == "gpbench: attention\n"

@@ -1,5 +1,6 @@
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 from bench_fakes import CALLS, task, without_times
@@ -98,6 +99,24 @@ def test_damaged_results_are_reported_and_run_again(store):
     assert "does not match its digest" in events[0].label
     assert results[0] == store.get(key)
     assert len(CALLS) == 2
+
+
+def test_stored_cells_that_ran_with_other_threads_or_jobs_are_used_and_named(store):
+    told = []
+    tasks = [task(index=index) for index in range(3)]
+    first = run(tasks[:2], store)
+    wanted = [replace(each, threads=2, jobs=3) for each in tasks]
+    assert run(wanted, store, watch=told.append)[:2] == first
+    assert [(event.kind, event.label) for event in told if event.kind == "otherwise"] == [
+        (
+            "otherwise",
+            "2 of 2 stored cells were timed with threads 1, jobs 1, not with threads 2, jobs 3; --force runs them again",
+        )
+    ]
+    told.clear()
+    run(tasks[:2], store, watch=told.append)
+    run(wanted, store, force=True, watch=told.append)
+    assert "otherwise" not in {event.kind for event in told}
 
 
 def test_a_store_that_cannot_be_written_is_noticed_before_anything_runs(tmp_path):

@@ -18,6 +18,8 @@ def _cell(
     status="ok",
     cpu="Zen 4",
     jobs=1,
+    threads=1,
+    stopped_by="converged",
     message="too bad",
     **description,
 ):
@@ -43,14 +45,14 @@ def _cell(
         **described,
         "key": repr(described),
         "status": status,
-        "stopped_by": "converged" if finished else None,
+        "stopped_by": stopped_by if finished else None,
         "metrics": {
             "nll": nll if finished else None,
             "error": error if finished else None,
             "train_seconds": seconds,
         },
         "trace": {"seconds": times, "iteration": list(range(1, len(times) + 1)), "nll": nlls, "error": errors},
-        "provenance": {"cpu": cpu, "jobs": jobs, "end": "2026-11-27T12:00:00.000+00:00"},
+        "provenance": {"cpu": cpu, "jobs": jobs, "threads": threads, "end": "2026-11-27T12:00:00.000+00:00"},
         "problem": None if finished else {"type": "NumericalError", "message": message, "iteration": 3},
     }
 
