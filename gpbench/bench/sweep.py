@@ -130,7 +130,6 @@ def _ran_otherwise(tasks: Sequence[Task], stored: Mapping[str, dict[str, Any]]) 
     others = [key for key in ran if ran[key] != asked[key]]
     if not others:
         return ""
-    return (
-        f"{len(others)} of {len(stored)} stored cells were timed with {'; '.join(sorted({ran[key] for key in others}))}, "
-        f"not with {'; '.join(sorted({asked[key] for key in others}))}; --force runs them again"
-    )
+    theirs, ours = (sorted({each[key] for key in others}) for each in (ran, asked))
+    number = f"{len(others)} of {len(stored)} stored cells were timed with {'; '.join(theirs)}"
+    return f"{number}, not with {'; '.join(ours)}; --force runs them again"

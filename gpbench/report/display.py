@@ -21,6 +21,9 @@ __all__ = ["NONE", "Display", "Line", "Number", "display"]
 #: Shown where there is no number (an en dash).
 NONE = "–"
 
+#: What ends training short of convergence.
+_LIMITS = ("iterations", "seconds")
+
 
 @dataclass(frozen=True)
 class Number:
@@ -141,6 +144,8 @@ def _notes(summary: Sequence[Row]) -> list[str]:
         if jobs > 1:
             notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
         notes += _thread_notes(summary)
+    if limited := [f"{_where(row)} ({words})" for row in summary if (words := _limits(row))]:
+        notes.append(f"Training ended at a limit, not by convergence: {'; '.join(limited)}.")
     for row in summary:
         where = _where(row)
         notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
@@ -149,12 +154,11 @@ def _notes(summary: Sequence[Row]) -> list[str]:
 
 def _thread_notes(summary: Sequence[Row]) -> list[str]:
     """Which times are missing, or do not compare, because cells ran with different numbers of threads."""
-    notes = []
-    for row in summary:
-        if len(row["threads"]) > 1:
-            notes.append(
-                f"{_where(row)}: no time is shown, since its cells ran with {_either(row['threads'])} threads."
-            )
+    notes = [
+        f"{_where(row)}: no time is shown, since its cells ran with {_either(row['threads'])} threads."
+        for row in summary
+        if len(row["threads"]) > 1
+    ]
     shown = sorted({row["threads"][0] for row in summary if len(row["threads"]) == 1})
     if len(shown) > 1:
         notes.append(f"Times do not compare between all rows: their cells ran with {_either(shown)} threads.")
@@ -162,6 +166,14 @@ def _thread_notes(summary: Sequence[Row]) -> list[str]:
             rows = [_where(row) for row in summary if row["threads"] == [number]]
             notes.append(f"With {number} threads: {'; '.join(rows)}.")
     return notes
+
+
+def _limits(row: Row) -> str:
+    """``"seconds 3/10"``: how many of the finished cells a limit ended, and which."""
+    finished = sum(row["stopped_by"].values())
+    return ", ".join(
+        f"{limit} {row['stopped_by'][limit]}/{finished}" for limit in _LIMITS if limit in row["stopped_by"]
+    )
 
 
 def _where(row: Row) -> str:

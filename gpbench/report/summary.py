@@ -29,9 +29,9 @@ class Row(TypedDict):
     """One method on one data set.
 
     ``method_label`` and ``dataset_label`` are the ids with what tells rows of one id apart. ``cells`` counts the failed
-    ones too; ``outcomes`` counts cells by status, ``problems`` by error message. ``processors`` and ``threads`` name what
-    the times were taken on and with; times of several are not averaged. ``jobs`` is the largest number of cells that
-    ran at once.
+    ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
+    ended their training. ``processors`` and ``threads`` name what the times were taken on and with; times of several
+    are not averaged. ``jobs`` is the largest number of cells that ran at once.
     """
 
     dataset: str
@@ -44,6 +44,7 @@ class Row(TypedDict):
     failed: int
     outcomes: dict[str, int]
     problems: dict[str, int]
+    stopped_by: dict[str, int]
     nll: Statistics
     error: Statistics
     train_seconds: Statistics
@@ -103,6 +104,7 @@ def _row(group: Group) -> Row:
         "failed": len(group.cells) - outcomes[OK],
         "outcomes": dict(sorted(outcomes.items())),
         "problems": dict(Counter(_problem(cell) for cell in group.cells if cell["status"] != OK)),
+        "stopped_by": dict(sorted(Counter(str(cell["stopped_by"]) for cell in finished).items())),
         "nll": statistics([cell["metrics"]["nll"] for cell in finished]),
         "error": statistics([cell["metrics"]["error"] for cell in finished]),
         "train_seconds": statistics([cell["metrics"]["train_seconds"] for cell in finished if timed]),

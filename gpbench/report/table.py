@@ -109,7 +109,7 @@ def _csv(summary: Sequence[Row]) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(
         [
-            *("dataset", "dataset_label", "method", "method_label", "split", "seeds", "cells", "failed"),
+            *("dataset", "dataset_label", "method", "method_label", "split", "seeds", "cells", "failed", "stopped_by"),
             *("nll_mean", "nll_sd", "error_mean", "error_sd", "train_seconds_mean", "train_seconds_sd"),
             *("processors", "threads", "jobs"),
         ]
@@ -117,11 +117,12 @@ def _csv(summary: Sequence[Row]) -> str:
     timed = len(processors(summary)) <= 1
     for row in summary:
         seconds: Statistics = row["train_seconds"] if timed else {"mean": None, "sd": None}
+        stopped_by = "; ".join(f"{reason} {count}" for reason, count in row["stopped_by"].items())
         statistics = (row["nll"], row["error"], seconds)
         writer.writerow(
             [
                 *(row["dataset"], row["dataset_label"], row["method"], row["method_label"], row["split"]),
-                *(" ".join(map(str, row["seeds"])), row["cells"], row["failed"]),
+                *(" ".join(map(str, row["seeds"])), row["cells"], row["failed"], stopped_by),
                 *(number for values in statistics for number in (values["mean"], values["sd"])),
                 *("; ".join(row["processors"]), "; ".join(map(str, row["threads"])), row["jobs"]),
             ]

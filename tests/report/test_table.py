@@ -98,6 +98,48 @@ def test_no_times_from_different_processors(make_cell, form):
     assert "No times are shown: the cells ran on different processors (M4; Zen 4)." in text
 
 
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_no_time_for_a_row_of_different_threads(make_cell, form):
+    cells = [make_cell(index=index, threads=threads, seconds=77.0) for index, threads in enumerate([1, 4])]
+    cells += [make_cell(method="linear", settings={}, seconds=55.0)]
+    text = table(summarise(cells), format=form)
+    assert "77" not in text
+    assert "55.0" in text
+    assert "x-gpc on german, folds:10: no time is shown, since its cells ran with 1 or 4 threads." in text
+    assert "do not compare" not in text
+
+
+def test_rows_of_different_threads_are_told(make_cell):
+    text = table(summarise([make_cell(threads=2, seconds=77.0), make_cell(method="linear", settings={})]))
+    assert "77.0" in text
+    assert "Times do not compare between all rows: their cells ran with 1 or 2 threads." in text
+    assert "With 2 threads: x-gpc on german, folds:10." in text
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_cells_that_a_limit_ended_are_told(make_cell, form):
+    ends = ["converged", "seconds", "iterations", "seconds"]
+    cells = [make_cell(index=index, stopped_by=end) for index, end in enumerate(ends)]
+    cells += [make_cell(index=4, status="failed"), make_cell(dataset="wine", stopped_by="iterations")]
+    cells += [make_cell(method="linear", settings={})]
+    told = (
+        "Training ended at a limit, not by convergence: "
+        "x-gpc on german, folds:10 (iterations 1/4, seconds 2/4); x-gpc on wine, folds:10 (iterations 1/1)."
+    )
+    summary = summarise(cells)
+    assert table(summary, format=form).count(told) == 1
+    rows = list(csv.DictReader(io.StringIO(table(summary, format="csv"))))
+    assert [row["stopped_by"] for row in rows] == [
+        "converged 1",
+        "converged 1; iterations 1; seconds 2",
+        "iterations 1",
+    ]
+
+
+def test_converged_cells_need_no_note(make_cell):
+    assert "limit" not in table(summarise([make_cell()]))
+
+
 def test_csv_has_no_times_from_different_processors(make_cell):
     cells = [make_cell(cpu="Zen 4"), make_cell(method="linear", settings={}, cpu="M4")]
     rows = list(csv.DictReader(io.StringIO(table(summarise(cells), format="csv"))))
