@@ -26,6 +26,7 @@ __all__ = [
     "PluginError",
     "StoreError",
     "UsageError",
+    "reason",
     "unknown_name",
 ]
 
@@ -62,6 +63,13 @@ class StoreError(GpbenchError):
 
 class PluginError(GpbenchError):
     """A method or data set of a third-party package does not load."""
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused a file, in words; its own "File exists" hides that a file bars the way to a folder."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "a file stands where a folder is needed"
+    return error.strerror or str(error)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:

@@ -15,6 +15,7 @@ from gpbench.bench.runner import Task, inducing_rule
 from gpbench.bench.sources import Source, opened
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
+from gpbench.schemes.settings import GPSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gpbench.bench.choices import Choice
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
+    from gpbench.schemes.base import Scheme
 
 __all__ = ["Request", "expand", "protocol_of"]
 
@@ -93,6 +95,7 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
         for choice, scheme in zip(request.choices, schemes, strict=True):
             choice.method.check_task(dataset.task, dataset.id)
             likelihoods.append(scheme.likelihood(dataset.task, len(dataset.classes)).name)
+            _check_kernel(choice, scheme, dataset)
             if protocol.kind != "active":  # there the active set gives the inducing inputs
                 _check_inducing(choice, dataset)
         count = protocol.count(dataset)
@@ -115,6 +118,15 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
                     Task(spec=spec, method=choice.method, source=place, threads=request.threads, jobs=request.jobs)
                 )
     return tasks
+
+
+def _check_kernel(choice: Choice, scheme: Scheme, dataset: Dataset) -> None:
+    """Refuse a kernel that is not known, before its cells fail one by one."""
+    if isinstance(scheme, GPSettings):
+        try:
+            scheme.initial_kernel(dataset.d)
+        except UsageError as error:
+            raise UsageError(f"method {choice.method.id}: {error}") from None
 
 
 def _check_inducing(choice: Choice, dataset: Dataset) -> None:

@@ -10,7 +10,7 @@ and a package that does not load is reported by ``gpbench list`` and breaks noth
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -68,13 +68,18 @@ class Method:
         UsageError
             An optional dependency is missing.
         PluginError
-            The scheme cannot be imported.
+            The scheme cannot be imported, or is no dataclass.
         """
-        if not isinstance(self.scheme, str):
-            return self.scheme
+        found: Any = self._imported() if isinstance(self.scheme, str) else self.scheme
+        if not (isinstance(found, type) and is_dataclass(found)):
+            raise PluginError(f"the scheme of method {self.id} must be a dataclass; got {found!r}")
+        return found
+
+    def _imported(self) -> Any:
+        assert isinstance(self.scheme, str)
         module, _, name = self.scheme.partition(":")
         try:
-            found = getattr(import_module(module), name)
+            return getattr(import_module(module), name)
         except ImportError as error:
             if self.extra is not None:
                 remedy = f'pip install "gpbench[{self.extra}]"'
@@ -84,8 +89,6 @@ class Method:
             raise PluginError(f"the scheme {self.scheme} of method {self.id} cannot be imported: {error}") from error
         except AttributeError as error:
             raise PluginError(f"module {module} has no {name}, the scheme of method {self.id}") from error
-        assert isinstance(found, type)
-        return found
 
     def settings(self) -> dict[str, Setting]:
         """Settings by name, with this method's defaults."""
@@ -135,7 +138,7 @@ class Method:
         """
         if task not in self.tasks:
             can = ", ".join(sorted(self.tasks))
-            raise UsageError(f"method {self.id} cannot do {dataset}: it is a {task} task; {self.id} does {can}")
+            raise UsageError(f"method {self.id} cannot do {dataset}: its task is {task}; {self.id} does {can}")
 
 
 def _value(owner: Method, one: Setting, given: Mapping[str, Any]) -> Any:
@@ -264,7 +267,7 @@ def _registry() -> _Registry:
         try:
             loaded = entry.load()
             offered = [loaded] if isinstance(loaded, Method) else list(loaded)
-        except Exception as error:  # noqa: BLE001  # a third party's module can raise anything; it must break nothing
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a third party's module can raise anything
             problems.append(PluginError(f"{place} does not load: {type(error).__name__}: {error}"))
             continue
         problems.extend(_admit(found, offered, place))
@@ -276,6 +279,8 @@ def _admit(found: dict[str, Method], offered: Iterable[Any], place: str) -> list
     for each in offered:
         if not isinstance(each, Method):
             problems.append(PluginError(f"{place} must offer Method objects; got {each!r}"))
+        elif not (isinstance(each.id, str) and isinstance(each.title, str) and isinstance(each.tasks, frozenset)):
+            problems.append(PluginError(f"{place}: id and title must be texts, and tasks a frozenset; got {each!r}"))
         elif each.id in found:
             problems.append(PluginError(f"{place} offers method {each.id!r}, an id that is taken"))
         else:

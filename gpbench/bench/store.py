@@ -20,7 +20,7 @@ import numpy.typing as npt
 import psutil
 
 from gpbench.bench.cell import FORMAT, canonical, key_of
-from gpbench.errors import StoreError
+from gpbench.errors import StoreError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -203,7 +203,7 @@ class Store:
         self.problems.append(f"{path} is damaged and was set aside as {path.name}.damaged: {why}")
 
     def _error(self, doing: str, error: OSError) -> StoreError:
-        return StoreError(f"cannot {doing} the store {self.folder}: {error.strerror or error}")
+        return StoreError(f"cannot {doing} the store {self.folder}: {reason(error)}")
 
 
 def check_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> None:

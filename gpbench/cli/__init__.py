@@ -9,6 +9,7 @@ Exit codes: 0 all well, 1 an error, 2 wrong usage, 3 data not to be had, 4 some 
 
 from __future__ import annotations
 
+import errno
 from importlib import import_module
 
 import click
@@ -71,14 +72,19 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; gpbench's own errors and Ctrl-C end with a message and the exit code of the table above."""
-        from gpbench.errors import GpbenchError  # noqa: PLC0415  # not needed for --help
+        """Run a command; gpbench's own errors, the system's, and Ctrl-C end with a message and an exit code."""
+        from gpbench.errors import GpbenchError, reason  # noqa: PLC0415  # not needed for --help
 
         try:
             return super().invoke(ctx)
         except GpbenchError as error:
             click.echo(f"gpbench: {error}", err=True)
             ctx.exit(error.exit_code)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader of a pipe has left; click ends the program without a word
+                raise
+            click.echo(f"gpbench: cannot read or write {error.filename or 'the output'}: {reason(error)}", err=True)
+            ctx.exit(1)
         except KeyboardInterrupt:
             click.echo(
                 "\ngpbench: interrupted; what is finished is kept, and the same command goes on from there", err=True

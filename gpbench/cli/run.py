@@ -117,5 +117,7 @@ def command(
         click.echo(table(summary))
     if plot is not None and any(cell["status"] == "ok" for cell in cells):
         save_curves(cells, plot)
+    elif plot is not None:
+        click.echo(f"gpbench: {plot} is not drawn: no cell ended well", err=True)
     if any(cell["status"] != "ok" for cell in cells):
         context.exit(4)

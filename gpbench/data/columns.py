@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Feature", "Layout", "TextFoundError", "layout_of", "survey", "with_categories"]
 
 _MAX_CATEGORIES = 1000
+_FEW = 20
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
 class TextFoundError(Exception):
@@ -202,7 +205,7 @@ def with_categories(layout: Layout, counts: dict[str, Counter[str]], *, impute: 
     Raises
     ------
     DataError
-        A column holds no value at all.
+        A column holds no value at all, numbers with a decimal comma, or an identifier.
     """
     features = []
     for item in layout.features:
@@ -213,11 +216,24 @@ def with_categories(layout: Layout, counts: dict[str, Counter[str]], *, impute: 
         categories = item.categories or tuple(sort_labels(counter))
         if not categories:
             raise DataError(f"column {item.column!r}: all values are missing; drop it")
+        if not item.categories:
+            _refuse_no_category(item.column, counter)
         filler = -1
         if impute and counter:
             filler = max(range(len(categories)), key=lambda j: (counter[categories[j]], -j))
         features.append(Feature(item.column, item.kind, categories, item.first, filler))
     return Layout(layout.columns, layout.target, layout.part, tuple(features), layout.auto)
+
+
+def _refuse_no_category(column: str, counter: Counter[str]) -> None:
+    """Text that is no category, though there is not too much of it: it would become a column of X for each row."""
+    if all(_DECIMAL_COMMA.fullmatch(text) for text in counter):
+        raise DataError(f"column {column!r}: numbers need a decimal point; got {next(iter(counter))!r}")
+    if len(counter) > _FEW and max(counter.values()) == 1:
+        raise DataError(
+            f"column {column!r} is no category: its {len(counter)} values differ in every row, such as "
+            f"{next(iter(counter))[:40]!r}; drop it"
+        )
 
 
 def _fill(out: npt.NDArray[np.floating], item: Feature, block: pd.DataFrame) -> None:

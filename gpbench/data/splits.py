@@ -39,6 +39,9 @@ PROTOCOLS = {
 # Streams of random numbers that differ although the seed is one.
 _HOLDOUT, _ACTIVE, _LIMIT = 1, 2, 3
 
+_MOST_PARTS = 100_000
+"""More splits are a slip of the hand; listing their cells would take hours."""
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -106,13 +109,13 @@ class Protocol:
             return cls("given")
         if kind == "holdout":
             size, _, repeats = rest.partition("*")
-            return cls(kind, _whole(repeats or "1", text, kind, least=1), _test_size(size, text))
+            return cls(kind, _parts(repeats or "1", text, kind, least=1), _test_size(size, text))
         if kind == "active":
             size, slash, folds = rest.partition("/")
             if not slash:
                 raise _malformed(text, kind)
-            return cls(kind, _whole(folds, text, kind, least=2), float(_whole(size, text, kind, least=1)))
-        return cls(kind, _whole(rest, text, kind, least=2))
+            return cls(kind, _parts(folds, text, kind, least=2), float(_whole(size, text, kind, least=1)))
+        return cls(kind, _parts(rest, text, kind, least=2))
 
     @property
     def text(self) -> str:
@@ -227,6 +230,13 @@ def _draw(n: int, size: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
     drawn = np.zeros(n, dtype=bool)
     drawn[rng.choice(n, size, replace=False, shuffle=False)] = True
     return np.flatnonzero(~drawn), np.flatnonzero(drawn)
+
+
+def _parts(digits: str, text: str, kind: str, *, least: int) -> int:
+    parts = _whole(digits, text, kind, least=least)
+    if parts > _MOST_PARTS:
+        raise UsageError(f"split {text!r}: expected at most {_MOST_PARTS:,} splits; got {digits}")
+    return parts
 
 
 def _whole(digits: str, text: str, kind: str, *, least: int) -> int:

@@ -102,6 +102,8 @@ def load_file(
         raise DataUnavailable(f"data set {path}: {found}; give the path of an existing file")
     if task is not None and task not in TASKS:
         raise UsageError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
+    if impute not in (None, "median"):
+        raise UsageError(f"impute must be median; got {impute!r}")
     tables = _tables(path, kind)
     first = _first(tables)
     drop, notes = _row_numbers(first)
@@ -119,7 +121,12 @@ def load_file(
             return open_prepared(folder)
         except DataError:  # damaged: the file itself is here, so it is prepared again
             shutil.rmtree(folder, ignore_errors=True)
-    return prepare(tables, recipe, id=path.name, title=path.name, folder=folder, notes=notes, progress=progress)
+    try:
+        return prepare(tables, recipe, id=path.name, title=path.name, folder=folder, notes=notes, progress=progress)
+    except DataError as error:
+        if path.name in str(error):
+            raise
+        raise DataError(f"{path.name}: {error}") from error  # what concerns the file as a whole names no line
 
 
 def _tables(path: Path, kind: str) -> Callable[[], Frames]:

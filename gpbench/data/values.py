@@ -102,7 +102,7 @@ class Values:
         """
         if not self._first:
             return
-        names = self._layout.names
+        names = tuple(item.column for item in self._layout.features for _ in item.names)
         said = []
         if self.missing and self._recipe.impute is None:
             said.append(f"missing values in column {_some(self.missing, names)}")
@@ -148,6 +148,7 @@ class Values:
 
 
 def _some(counts: dict[int, int], names: tuple[str, ...]) -> str:
-    shown = [f"{names[j]} ({count})" for j, count in sorted(counts.items())]
+    # The columns of one category lack the same values; it is named once.
+    shown = list(dict.fromkeys(f"{names[j]} ({count})" for j, count in sorted(counts.items())))
     more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
     return ", ".join(shown[:_NAMED]) + more

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gpbench.errors import StoreError
+from gpbench.errors import StoreError, reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,4 +40,4 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+        raise StoreError(f"cannot write {path}: {reason(error)}") from error

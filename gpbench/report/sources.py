@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from gpbench.bench.store import REQUIRED, STATUSES, Store
-from gpbench.errors import StoreError, UsageError, unknown_name
+from gpbench.bench.store import Store
+from gpbench.errors import StoreError, UsageError, reason, unknown_name
+from gpbench.report.wellformed import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,7 +46,12 @@ def read_cells(places: Iterable[Path]) -> tuple[list[dict[str, Any]], list[str]]
     for place in places:
         if place.is_dir():
             store = Store(place / "runs" if (place / "runs").is_dir() else place)
-            cells += store.cells()
+            for cell in store.cells():
+                fault = fault_of(cell)
+                if fault:
+                    problems.append(f"{store.folder / cell['key']}.json is passed over: {fault}")
+                else:
+                    cells.append(cell)
             problems += store.problems
         elif place.exists():
             cells += _cells_of_file(place)
@@ -95,19 +101,14 @@ def _cells_of_file(path: Path) -> list[dict[str, Any]]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
+        raise StoreError(f"cannot read {path}: {reason(error)}") from error
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{path} is no JSON: expected a stored cell, or what `gpbench run --json` printed") from error
     found = content.get("cells", [content]) if isinstance(content, dict) else content
     if not isinstance(found, list):
         raise StoreError(f"{path} holds no cells: expected a stored cell, or what `gpbench run --json` printed")
     for cell in found:
-        missing = [name for name in REQUIRED if not isinstance(cell, dict) or name not in cell]
-        if missing:
-            raise StoreError(f"{path} holds something that is no cell: it lacks {', '.join(missing)}")
-        if cell["format"] != 1 or cell["status"] not in STATUSES:
-            raise StoreError(
-                f"{path}: expected cells of format 1 that ended as {', '.join(STATUSES)}; "
-                f"got format {cell['format']!r} and status {cell['status']!r}"
-            )
+        fault = fault_of(cell)
+        if fault:
+            raise StoreError(f"{path} holds something that is no cell: {fault}")
     return found

@@ -98,8 +98,14 @@ def test_scheme_that_cannot_be_imported(scheme):
         Method(id="m", title="", tasks=frozenset(), scheme=scheme).load()
 
 
+@pytest.mark.parametrize("scheme", [7, object, "bench_fakes:FAKE"])
+def test_a_scheme_is_a_dataclass(scheme):
+    with pytest.raises(PluginError, match="the scheme of method m must be a dataclass; got"):
+        Method(id="m", title="", tasks=frozenset(), scheme=scheme).load()
+
+
 def test_task_that_a_method_cannot_do_is_refused():
-    with pytest.raises(UsageError, match="method fake cannot do glass: it is a multiclass task; fake does binary"):
+    with pytest.raises(UsageError, match="method fake cannot do glass: its task is multiclass; fake does binary"):
         FAKE.check_task("multiclass", "glass")
 
 
@@ -118,12 +124,17 @@ def test_broken_plugins_are_reported_and_break_nothing(plugins):
         FakeEntry("c", replace(FAKE, id="linear")),
         FakeEntry("d", 5),
         FakeEntry("e", FAKE),
+        FakeEntry("f", SystemExit(3)),
+        FakeEntry("g", replace(FAKE, id="g", title=None)),
+        FakeEntry("h", replace(FAKE, id="h", tasks="binary")),
     )
     messages = [str(problem) for problem in plugin_problems()]
-    assert len(messages) == 4
+    assert len(messages) == 7
     assert messages[0] == "plug-in 'a' (package:a) does not load: ImportError: no such thing"
     assert "must offer Method objects" in messages[1]
     assert "'linear', an id that is taken" in messages[2]
     assert "TypeError" in messages[3]
+    assert messages[4] == "plug-in 'f' (package:f) does not load: SystemExit: 3"
+    assert all("id and title must be texts, and tasks a frozenset" in message for message in messages[5:])
     assert list(methods())[:2] == ["x-gpc", "linear"]
     assert list(methods())[-1] == "fake"

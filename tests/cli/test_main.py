@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -117,6 +118,31 @@ def test_a_reader_that_leaves_early_gets_no_traceback():
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(28, "No space left on device"), "cannot read or write the output: No space left on device"),
+        (NotADirectoryError(20, "Not a directory", "a/b"), "a/b: a file stands where a folder is needed"),
+    ],
+)
+def test_what_the_system_refuses_is_said_without_a_traceback(error, message):
+    def body():
+        raise error
+
+    result = CliRunner().invoke(group_whose_command(body), ["go"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.endswith(f"{message}\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no file that is always full")
+def test_output_that_cannot_be_written():
+    command = [sys.executable, "-c", "from gpbench.cli import main; main()", "list", "plans"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("gpbench: cannot read or write the output: ")
 
 
 def test_as_a_program():

@@ -122,6 +122,23 @@ def test_a_place_that_does_not_exist(results, tmp_path):
         (b"[3]", "it lacks format, key, status"),
         (json.dumps(result() | {"format": 9}).encode(), "got format 9 and status 'ok'"),
         (json.dumps(result() | {"status": "lost"}).encode(), "got format 1 and status 'lost'"),
+        (b"[" * 100_000, "is no JSON"),
+        *(
+            (json.dumps(result() | change).encode(), message)
+            for change, message in [
+                ({"dataset": 3}, "dataset must be a text; got '3'"),
+                ({"settings": []}, "settings must be a table; got '[]'"),
+                ({"limits": 1}, "limits must be a table; got '1'"),
+                ({"provenance": None}, "provenance must be a table; got 'None'"),
+                ({"seed": "x"}, "seed must be an integer"),
+                ({"split": {}}, "split must hold protocol, index, count and seed"),
+                ({"problem": "no"}, "problem must be a table or null; got 'no'"),
+                ({"metrics": {"nll": "a"}}, "metrics must hold the number nll; got 'a'"),
+                ({"trace": {"seconds": [1]}}, "trace must hold lists of numbers: seconds, nll and error"),
+                ({"trace": {"seconds": [1], "nll": [], "error": []}}, "the lists of trace must be equally long"),
+                ({"trace": {"seconds": [None], "nll": [1], "error": [1]}}, "every measurement needs its seconds"),
+            ]
+        ),
     ],
 )
 def test_a_file_without_cells(tmp_path, content, message):
@@ -138,6 +155,16 @@ def test_damaged_cells_are_told_and_passed_over(results):
     assert done.exit_code == 0
     assert "is passed over: it is no JSON" in done.stderr
     assert len(done.stdout.splitlines()) == 4
+
+
+def test_a_cell_of_the_store_that_no_report_can_use_is_passed_over(results):
+    """It has no digest that would tell."""
+    broken = result(dataset="glass") | {"metrics": {}}
+    (results / "runs" / f"{broken['key']}.json").write_text(json.dumps(broken), encoding="utf-8")
+    done = report("--format", "csv")
+    assert done.exit_code == 0
+    assert f"{broken['key']}.json is passed over: metrics must hold the number nll" in done.stderr
+    assert "glass" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -193,7 +220,9 @@ def test_a_place_that_cannot_be_written(results, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     done = report("--output", tmp_path / "file" / "a.csv")
     assert done.exit_code == 1
-    assert done.stderr.startswith(f"gpbench: cannot write {tmp_path / 'file' / 'a.csv'}: ")
+    assert done.stderr == (
+        f"gpbench: cannot write {tmp_path / 'file' / 'a.csv'}: a file stands where a folder is needed\n"
+    )
 
 
 def test_failed_cells_are_shown(results):

@@ -131,7 +131,7 @@ def test_options_reach_the_cells(fake):
     [
         (["-m", "fke"], "unknown method 'fke'; did you mean fake?"),
         (["-d", "brest-cancer"], "unknown data set 'brest-cancer'; did you mean breast-cancer"),
-        (["-d", "wine"], "method fake cannot do wine: it is a multiclass task; fake does binary"),
+        (["-d", "wine"], "method fake cannot do wine: its task is multiclass; fake does binary"),
         (["--set", "rat=1"], "unknown setting (of fake) 'rat'; did you mean rate?"),
         (["--set", "rate=2"], "setting rate must be a number in [0, 1]; got 2.0"),
         (["--set", "rate"], "--set expects name=value; got 'rate'"),
@@ -164,6 +164,14 @@ def test_wrong_usage_is_refused_before_anything_runs(fake, place, arguments, mes
     assert not (place / "results").exists()
 
 
+def test_a_kernel_that_is_not_known_is_refused_before_anything_runs(place):
+    for kernel, name in (("see", "see"), ("se+", "")):
+        result = gpbench("run", "-m", "x-gpc", "-d", DATA, "--kernel", kernel)
+        assert result.exit_code == 2
+        assert f"gpbench: method x-gpc: unknown kernel {name!r}" in result.stderr
+    assert not (place / "results").exists()
+
+
 def test_data_that_cannot_be_had(fake):
     result = gpbench("run", "-m", "fake", "-d", "nowhere.csv")
     assert result.exit_code == 3
@@ -176,6 +184,7 @@ def test_results_that_cannot_be_stored(fake, place):
     result = gpbench("run", "-m", "fake", "-d", DATA)
     assert result.exit_code == 1
     assert "cannot write the store" in result.stderr
+    assert "a file stands where a folder is needed" in result.stderr
     assert fake.CALLS == []
 
 
@@ -192,6 +201,7 @@ def test_a_picture_of_nothing_is_not_drawn(fake, place):
     result = gpbench("run", "-m", "fake", "-d", DATA, "--folds", 2, "--set", "trouble=error", "--plot", "a.png")
     assert result.exit_code == 4
     assert not (place / "a.png").exists()
+    assert "gpbench: a.png is not drawn: no cell ended well\n" in result.stderr
 
 
 def test_a_damaged_result_is_reported_and_run_again(fake, place):

@@ -161,6 +161,9 @@ def test_the_examples_are_canonical():
         ("active:0/10", "expected a number of at least 1"),
         ("active:10/1", "expected a number of at least 2"),
         ("given:3", "expected the form given"),
+        ("folds:100001", "expected at most 100,000 splits; got 100001"),
+        ("holdout:0.2*999999999999", "expected at most 100,000 splits; got 999999999999"),
+        ("active:10/100001", "expected at most 100,000 splits; got 100001"),
     ],
 )
 def test_protocols_that_make_no_sense(text, message):

@@ -132,7 +132,7 @@ def test_missing_values_are_an_error_that_names_the_columns_or_are_imputed(load)
     with pytest.raises(DataError, match=r"t\.csv, line 2: missing values in column a \(1\), b \(1\)"):
         load("t.csv", text)
     assert load("t.csv", text, impute="median").X.tolist() == [[1, 6], [2, 5], [2, 7], [4, 6]]
-    with pytest.raises(UsageError, match="impute must be one of median; got 'mean'"):
+    with pytest.raises(UsageError, match="impute must be median; got 'mean'"):
         load("t.csv", text, impute="mean")
 
 
@@ -198,7 +198,14 @@ def test_files_that_are_not_there_or_of_no_known_kind(tmp_path):
         (b"a,a,t\n1,2,3\n", "t.csv, line 1: column names must differ"),
         (b"a,b,t\n1,2,0\n1,2\n", "t.csv, line 3: expected 3 values; got 2"),
         (b"a,t\n1,0\ninf,1\n", "t.csv, line 3: infinite values in column a"),
-        (b"a,t\n1,0\n2,0\n", "column 't': all targets are '0'; expected at least two classes"),
+        (b"a,b,t\n", "t.csv, line 1: expected rows; the file holds a header only"),
+        (b"a;t\n1,5;0\n-2,5;1\n1,5;0\n", "t.csv: column 'a': numbers need a decimal point; got '1,5'"),
+        (
+            b"id,t\n" + b"".join(b"u%d,%d\n" % (k, k % 2) for k in range(21)),
+            "t.csv: column 'id' is no category: its 21 values differ in every row, such as 'u0'; drop it",
+        ),
+        (b"c,t\nu,0\nv,1\n,0\n", "t.csv, line 4: missing values in column c (1); this is the first such row"),
+        (b"a,t\n1,0\n2,0\n", "t.csv: column 't': all targets are '0'; expected at least two classes"),
         (b"t\n1\n0\n", "t.csv: expected at least one input column beside the target; got t"),
     ],
 )

@@ -149,8 +149,8 @@ def _count(line: bytes, delimiter: str) -> int:
 def _first_names(rows: list[list[str]]) -> bool:
     """Whether the first line names columns, judged by the lines after it."""
     first, rest = [value.strip() for value in rows[0]], rows[1:]
-    if not rest:
-        return False
+    if not rest:  # a header and no rows, or a single row of numbers
+        return len(first) > 1 and "" not in first and not any(is_number(value) for value in first)
     numeric = [
         [is_number(row[j]) or row[j].strip() in MISSING for row in rest if j < len(row)] for j in range(len(first))
     ]
