@@ -15,8 +15,11 @@ Messages say what was expected and what was got. The exit codes are those of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "DataError",

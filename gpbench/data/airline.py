@@ -23,14 +23,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from gpbench.data.formats import Frames, one_after_another, open_bytes, read_table
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["EXPO", "INPUTS", "TARGETS", "flights", "minutes", "years_of_manufacture"]
 

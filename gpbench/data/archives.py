@@ -5,10 +5,13 @@ from __future__ import annotations
 import fnmatch
 import tarfile
 import zipfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpbench.data.formats.source import reading
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["matching", "read_members"]
 

@@ -15,10 +15,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpbench.data.recipe import Recipe
 from gpbench.errors import GpbenchError, PluginError, unknown_name
+
+if TYPE_CHECKING:
+    from gpbench.data.recipe import Recipe
 
 __all__ = ["Catalogue", "Edition", "Entry", "File", "Part", "catalogue", "entries", "entry"]
 

@@ -14,14 +14,16 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import requests
 import urllib3.exceptions
 
 from gpbench.data.locks import alone
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["DownloadError", "Expected", "Patience", "Progress", "download", "sha256_of", "why"]
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpbench.data.catalogue import Entry
 from gpbench.data.dataset import Dataset, dataset_from_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpbench.data.catalogue import Entry
 
 __all__ = ["EMBEDDED", "load_embedded"]
 

@@ -29,14 +29,16 @@ counted beforehand.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpbench.data.catalogue import Edition, Entry, File, Part
 from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, GpbenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 __all__ = ["read_file", "read_folder"]
 

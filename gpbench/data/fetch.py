@@ -7,16 +7,20 @@ file whose hash the catalogue does not know, ``FILE.sha256`` records the hash of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from gpbench.data.catalogue import Edition, Entry, File
 from gpbench.data.doi import resolve
 from gpbench.data.download import DownloadError, Expected, Patience, Progress, download, sha256_of, why
 from gpbench.data.reach import unreachable
 from gpbench.errors import DataUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpbench.data.catalogue import Edition, Entry, File
 
 __all__ = ["Attempts", "Places", "cannot_be_had", "files_here", "gather", "known_bytes", "obtain"]
 

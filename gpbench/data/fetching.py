@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpbench.data.catalogue import entries
-from gpbench.data.download import Progress
 from gpbench.data.fetch import Places
 from gpbench.data.load import known, load
 from gpbench.data.mirror import verify, write_mirror
 from gpbench.errors import DataError, DataUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpbench.data.download import Progress
 
 __all__ = ["check_here", "fetch_sets", "mirror_sets", "names_of"]
 

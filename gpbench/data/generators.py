@@ -13,7 +13,6 @@ prior3        villacampa2017, section 4.2: the largest of three functions drawn 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,8 @@ import numpy.typing as npt
 from gpbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import pandas as pd
 
 __all__ = ["BLOCK", "GENERATORS", "blocks", "parse", "prior_features"]

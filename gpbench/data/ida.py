@@ -10,8 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections import defaultdict
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,9 @@ from gpbench.data.formats.frames import column_names, frame
 from gpbench.data.formats.mat import read_mat_arrays
 from gpbench.data.formats.source import reading
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["halves", "raetsch", "realisations"]
 

@@ -7,14 +7,12 @@ changes when the catalogue says something else of the files or of their preparat
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpbench.data import generators, openml
 from gpbench.data.catalogue import Edition, Entry, entry
-from gpbench.data.dataset import Dataset
 from gpbench.data.download import Patience, Progress, sha256_of, why
 from gpbench.data.embedded import load_embedded
 from gpbench.data.fetch import Attempts, Places, cannot_be_had, files_here, obtain
@@ -24,7 +22,9 @@ from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, GpbenchError, UsageError
 
 if TYPE_CHECKING:
-    from gpbench.data.dataset import GivenSplits
+    from collections.abc import Callable, Sequence
+
+    from gpbench.data.dataset import Dataset, GivenSplits
     from gpbench.data.formats import Frames
 
 __all__ = ["is_here", "known", "load", "prepared_folder"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpbench.data import generators, openml
 from gpbench.data.catalogue import Entry, File, entries, entry
@@ -16,6 +16,9 @@ from gpbench.data.download import sha256_of, why
 from gpbench.data.fetch import Attempts, Places, cannot_be_had, known_bytes, obtain
 from gpbench.data.prepared import open_prepared
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["Finding", "verify", "write_mirror"]
 

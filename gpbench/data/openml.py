@@ -13,10 +13,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gpbench.data.catalogue import File
@@ -26,6 +24,9 @@ from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
     from gpbench.data.formats import Frames
 
 __all__ = ["SERVER", "Downloaded", "files_of", "find", "openml_id", "recipe_of"]

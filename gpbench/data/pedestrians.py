@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,9 @@ import pandas as pd
 from gpbench.data.formats.frames import column_names, frame
 from gpbench.data.formats.source import open_seekable, reading
 from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["pedestrians"]
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import requests.utils
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["unreachable"]
 

@@ -7,10 +7,8 @@ splits where these are no matter of files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +16,15 @@ import pandas as pd
 
 from gpbench.data import airline, ida
 from gpbench.data.archives import matching
-from gpbench.data.catalogue import Edition, Part
 from gpbench.data.formats import Frames, beside, one_after_another, read_table
 from gpbench.data.pedestrians import pedestrians
 from gpbench.errors import unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from gpbench.data.catalogue import Edition, Part
 
 __all__ = ["READERS", "Reading", "read_edition"]
 

@@ -7,11 +7,13 @@ the tails. Relative accuracies in the docstrings were measured against 50-digit 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
-from gpbench.model.rows import Array
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array
 
 __all__ = [
     "dlambda_jj",

@@ -22,15 +22,17 @@ ones, with norms no larger than those of L⁻¹, so that rounding enters as it d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.linalg import eigh
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.kernels import Kernel
 from gpbench.model.linalg import cholesky, inverse_lower, trsm, trsv
-from gpbench.model.rows import Array
+
+if TYPE_CHECKING:
+    from gpbench.model.kernels import Kernel
+    from gpbench.model.rows import Array
 
 __all__ = ["Form", "Latent", "Marginals"]
 

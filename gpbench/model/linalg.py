@@ -9,13 +9,15 @@ always use the returned array.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
 from gpbench.errors import NumericalError
-from gpbench.model.rows import Array
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array
 
 __all__ = [
     "JITTER_FIRST",

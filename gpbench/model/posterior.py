@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,11 @@ from gpbench.model import storage
 from gpbench.model.kernels import kernel_from_spec
 from gpbench.model.latent import Latent, Marginals
 from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood_from_spec
-from gpbench.model.rows import Array, Labels, Rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["Latent", "Posterior", "Predictor", "load_posterior", "register_posterior"]
 

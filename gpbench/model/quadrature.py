@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
 from gpbench.errors import UsageError
-from gpbench.model.rows import Array
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array
 
 __all__ = ["hermite"]
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 __all__ = ["pack", "read", "write"]
 

@@ -20,13 +20,15 @@ inputs coincide. Jitter is no part of a kernel. Formulae: Rasmussen and Williams
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.rows import Array
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array
 
 __all__ = ["Features", "Kernel", "Leaf"]
 

@@ -20,14 +20,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import UsageError
 from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive
-from gpbench.model.rows import Array
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array
 
 __all__ = ["SE", "Matern32", "Stationary"]
 

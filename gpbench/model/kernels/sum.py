@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,9 @@ import numpy.typing as npt
 from gpbench.errors import UsageError
 from gpbench.model.kernels.base import Features, Kernel
 from gpbench.model.kernels.white import White
-from gpbench.model.rows import Array
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array
 
 __all__ = ["Sum"]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from gpbench.errors import UsageError
 from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive
-from gpbench.model.rows import Array
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array
 
 __all__ = ["White"]
 

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from gpbench.errors import DataError, UsageError
-from gpbench.model.rows import Array, Labels
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array, Labels
 
 __all__ = ["Likelihood", "Prediction", "Score"]
 

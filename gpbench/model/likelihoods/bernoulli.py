@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from gpbench.model.functions import log_ndtr, log_sigmoid, mills, probit_curvatu
 from gpbench.model.likelihoods.base import Likelihood, Prediction, Score, check_classes, require_binary
 from gpbench.model.likelihoods.logistic_normal import log_tail
 from gpbench.model.quadrature import hermite
-from gpbench.model.rows import Array, Labels
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array, Labels
 
 __all__ = ["Bernoulli", "Logit", "Probit"]
 

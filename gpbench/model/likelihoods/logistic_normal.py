@@ -22,12 +22,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 from scipy.linalg import eigh_tridiagonal
 
-from gpbench.model.rows import Array
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array
 
 __all__ = ["log_tail"]
 
