@@ -23,7 +23,7 @@ from gpbench.bench.cell import FORMAT, canonical, key_of
 from gpbench.errors import StoreError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["REQUIRED", "STATUSES", "Store", "check_arrays"]
@@ -145,8 +145,14 @@ class Store:
                 self.problems.append(f"{path} is passed over: {damage}")
         return results
 
-    def arrays(self, key: str) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, key: str, *, names: Sequence[str] | None = None) -> dict[str, npt.NDArray[Any]]:
         """The content of KEY.npz.
+
+        Parameters
+        ----------
+        key : str
+        names : sequence of str, optional
+            Only these of its arrays, those of them that there are.
 
         Raises
         ------
@@ -156,7 +162,7 @@ class Store:
         path = self.folder / f"{key}.npz"
         try:
             with np.load(path, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
+                return {name: file[name] for name in file.files if names is None or name in names}
         except Exception as error:  # a damaged archive raises errors of many kinds
             raise StoreError(f"{path} cannot be read: {error}") from error
 

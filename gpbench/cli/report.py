@@ -27,6 +27,11 @@ __all__ = ["command"]
     "--spread", type=click.Choice(["sd", "2sd", "se", "2se"]), default="2se", show_default=True,
     help="Half width of the pictures' bands: standard deviations over splits, or standard errors of the mean.",
 )  # fmt: skip
+@click.option(
+    "--metrics",
+    metavar="LIST",
+    help="Columns of the table: nll, error, brier, ece, train_seconds; with commas between.",
+)
 def command(
     *,
     runs: tuple[Path, ...],
@@ -36,6 +41,7 @@ def command(
     form: str | None,
     output: Path | None,
     spread: str,
+    metrics: str | None,
 ) -> None:
     """Make tables and pictures of stored results; nothing is run.
 
@@ -45,28 +51,33 @@ def command(
 
     \b
     gpbench report --dataset german --format markdown
+    gpbench report --metrics nll,brier,ece
     gpbench report --output curves.pdf
     gpbench report old/results new/results --method x-gpc --output comparison
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import StoreError  # noqa: PLC0415
+    from gpbench.report.display import SHOWN  # noqa: PLC0415
     from gpbench.report.publish import publish  # noqa: PLC0415
+    from gpbench.report.scores import SCORED  # noqa: PLC0415
     from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
     from gpbench.report.summary import summarise  # noqa: PLC0415
     from gpbench.report.table import table  # noqa: PLC0415
 
+    columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
+    scored = not SCORED.isdisjoint(columns) or form == "csv" or (output is not None and output.suffix.lower() == ".csv")
     places = runs or (load_config().store,)
-    cells, problems = read_cells([place for place in places if runs or place.exists()])
+    cells, problems = read_cells([place for place in places if runs or place.exists()], scored=scored)
     for problem in problems:
         click.echo(f"gpbench: {problem}", err=True)
     if not cells:
         raise StoreError(f"there are no results in {', '.join(map(str, places))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, processor=processor)
     if output is None:
-        click.echo(table(summarise(chosen), format=form or "text"), nl=False)
+        click.echo(table(summarise(chosen), format=form or "text", metrics=columns), nl=False)
         return
-    written, problems = publish(chosen, output, format=form, spread=spread)
+    written, problems = publish(chosen, output, format=form, spread=spread, metrics=columns)
     for path in written:
         click.echo(str(path))
     for problem in problems:

@@ -84,6 +84,7 @@ def command(
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.meter import Meter  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
+    from gpbench.report.scores import with_scores  # noqa: PLC0415
     from gpbench.report.summary import summarise  # noqa: PLC0415
     from gpbench.report.table import table  # noqa: PLC0415
 
@@ -105,16 +106,17 @@ def command(
         threads=threads,
         jobs=jobs,
     )
-    runner = executor(jobs)
+    runner, store = executor(jobs), Store(config.store)
     with closing(Meter()) as meter:
         tasks = expand(request, meter)
     with closing(Progress()) as progress:
-        cells = sweep(tasks, Store(config.store), executor=runner, force=force, watch=progress)
-    summary = summarise(cells)
+        cells = sweep(tasks, store, executor=runner, force=force, watch=progress)
     if as_json:
+        scored, _ = with_scores(cells, store)
+        summary = summarise(scored)
         click.echo(json.dumps({"cells": cells, "summary": summary, "store": str(config.store)}, indent=1))
     else:
-        click.echo(table(summary))
+        click.echo(table(summarise(cells)))
     if plot is not None and any(cell["status"] == "ok" for cell in cells):
         save_curves(cells, plot)
     elif plot is not None:

@@ -16,10 +16,21 @@ from gpbench.report.summary import Row, Statistics, processors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["NONE", "Display", "Line", "Number", "display"]
+__all__ = ["METRICS", "NONE", "SHOWN", "Display", "Line", "Number", "display"]
 
 #: Shown where there is no number (an en dash).
 NONE = "–"
+
+#: Metric -> head of its column.
+METRICS = {"nll": "NLL", "error": "error", "brier": "Brier", "ece": "ECE", "train_seconds": "train (s)"}
+#: The metrics that are shown unless others are asked for.
+SHOWN = ("nll", "error", "train_seconds")
+
+_MEANINGS = {
+    "nll": "NLL: mean negative log predictive probability of the test targets, in nats.",
+    "brier": "Brier: mean squared distance of the probabilities from the targets; two classes: of the second class.",
+    "ece": "ECE: expected calibration error of the predicted class, in 15 bins of equal width.",
+}
 
 #: What ends training short of convergence.
 _LIMITS = ("iterations", "seconds")
@@ -64,22 +75,29 @@ class Display:
     notes: tuple[str, ...]
 
 
-def display(summary: Sequence[Row]) -> Display:
-    """The table of a summary. There is no column of times where they come from several processors."""
-    winners = _best(summary)
+def display(summary: Sequence[Row], *, metrics: Sequence[str] = SHOWN) -> Display:
+    """The table of a summary. There is no column of times where they come from several processors.
+
+    Parameters
+    ----------
+    summary : list of dict
+        From :func:`gpbench.report.summary.summarise`.
+    metrics : sequence of str
+        Of :data:`METRICS`, in the order of the columns.
+    """
+    winners = _best(summary) if "nll" in metrics else set()
     timed = len(processors(summary)) <= 1
+    shown = [name for name in metrics if timed or name != "train_seconds"]
     lines = []
     for place, row in enumerate(summary):
-        numbers = [_rounded(row["nll"], 4, best=place in winners), _rounded(row["error"], 4)]
-        if timed:
-            numbers.append(_seconds(row["train_seconds"]))
+        numbers = [_number(row, name, best=place in winners) for name in shown]
         lines.append(Line((row["dataset_label"], row["method_label"], _split(row), _count(row)), tuple(numbers)))
     return Display(
         word_heads=("data set", "method", "split", "cells"),
-        number_heads=("NLL", "error", "train (s)") if timed else ("NLL", "error"),
+        number_heads=tuple(METRICS[name] for name in shown),
         lines=tuple(lines),
         best="lowest mean NLL of the data set" if winners else "",
-        notes=tuple(_notes(summary)),
+        notes=(*(_MEANINGS[name] for name in shown if name in _MEANINGS), *_notes(summary, metrics)),
     )
 
 
@@ -131,10 +149,28 @@ def _rounded(values: Statistics, decimals: int, *, best: bool = False) -> Number
     return Number(f"{mean:.{decimals}f}", None if sd is None else f"{sd:.{decimals}f}", best)
 
 
-def _notes(summary: Sequence[Row]) -> list[str]:
-    notes = ["NLL: mean negative log predictive probability of the test targets, in nats."]
+def _number(row: Row, metric: str, *, best: bool) -> Number:
+    if metric == "train_seconds":
+        return _seconds(row["train_seconds"])
+    values: dict[str, Statistics] = {name: row[name] for name in ("nll", "error", "brier", "ece")}
+    return _rounded(values[metric], 4, best=best and metric == "nll")
+
+
+def _notes(summary: Sequence[Row], metrics: Sequence[str]) -> list[str]:
+    notes = []
     if any(row["nll"]["sd"] is not None for row in summary):
         notes.append("Mean ± standard deviation over splits.")
+    notes += _time_notes(summary) if "train_seconds" in metrics else []
+    if limited := [f"{_where(row)} ({words})" for row in summary if (words := _limits(row))]:
+        notes.append(f"Training ended at a limit, not by convergence: {'; '.join(limited)}.")
+    for row in summary:
+        where = _where(row)
+        notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
+    return notes
+
+
+def _time_notes(summary: Sequence[Row]) -> list[str]:
+    notes = []
     names = processors(summary)
     if len(names) > 1:
         notes.append(f"No times are shown: the cells ran on different processors ({'; '.join(names)}).")
@@ -144,11 +180,6 @@ def _notes(summary: Sequence[Row]) -> list[str]:
         if jobs > 1:
             notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
         notes += _thread_notes(summary)
-    if limited := [f"{_where(row)} ({words})" for row in summary if (words := _limits(row))]:
-        notes.append(f"Training ended at a limit, not by convergence: {'; '.join(limited)}.")
-    for row in summary:
-        where = _where(row)
-        notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
     return notes
 
 

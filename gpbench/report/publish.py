@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpbench.errors import UsageError
+from gpbench.report.display import SHOWN
 from gpbench.report.files import write_atomically
 from gpbench.report.summary import summarise
 from gpbench.report.table import ENDINGS, table
@@ -36,6 +37,7 @@ def publish(
     *,
     format: str | None = None,  # noqa: A002  # named as on the command line
     spread: str = "2se",
+    metrics: Sequence[str] = SHOWN,
 ) -> tuple[list[Path], list[str]]:
     """Write a report.
 
@@ -48,6 +50,8 @@ def publish(
         Of the table; None for what the ending says, and text in a folder.
     spread : str
         Half width of the pictures' bands, see :func:`gpbench.report.curves.figure`.
+    metrics : sequence of str
+        Of the table, see :func:`gpbench.report.table.table`.
 
     Returns
     -------
@@ -65,7 +69,7 @@ def publish(
     """
     ending = place.suffix.lower()
     if place.is_dir() or not ending:
-        return _folder(cells, place, format or "text", spread)
+        return _folder(cells, place, format or "text", spread, metrics)
     if ending in _PICTURES:
         if format is not None:
             raise UsageError(f"--format {format} is of tables; {place} is a picture")
@@ -78,15 +82,17 @@ def publish(
         raise UsageError(
             f"the ending of {place} says nothing: expected {', '.join([*by_ending, *_PICTURES])}, a folder, or --format"
         )
-    write_atomically(place, table(summarise(cells), format=format or by_ending[ending]))
+    write_atomically(place, table(summarise(cells), format=format or by_ending[ending], metrics=metrics))
     return [place], []
 
 
-def _folder(cells: Sequence[Cell], folder: Path, form: str, spread: str) -> tuple[list[Path], list[str]]:
+def _folder(
+    cells: Sequence[Cell], folder: Path, form: str, spread: str, metrics: Sequence[str]
+) -> tuple[list[Path], list[str]]:
     from gpbench.report.curves import METRICS, save_curves  # noqa: PLC0415  # matplotlib is heavy
 
     text = folder / f"table{ENDINGS[form]}"
-    write_atomically(text, table(summarise(cells), format=form))
+    write_atomically(text, table(summarise(cells), format=form, metrics=metrics))
     written, problems = [text], []
     for metric in METRICS:
         picture = folder / f"{metric}.png"

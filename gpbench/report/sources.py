@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.store import Store
 from gpbench.errors import StoreError, UsageError, reason, unknown_name
+from gpbench.report.scores import with_scores
 from gpbench.report.wellformed import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from gpbench.report.groups import Cell
 
 __all__ = ["choose", "read_cells"]
 
 
-def read_cells(places: Iterable[Path]) -> tuple[list[dict[str, Any]], list[str]]:
+def read_cells(places: Iterable[Path], *, scored: bool = False) -> tuple[list[dict[str, Any]], list[str]]:
     """All cells of some places.
 
     Parameters
@@ -26,13 +27,15 @@ def read_cells(places: Iterable[Path]) -> tuple[list[dict[str, Any]], list[str]]
     places : iterable of Path
         A store, a results folder with a store ``runs`` in it, a cell's JSON file, or a file of JSON that
         ``gpbench run --json`` printed.
+    scored : bool
+        Whether the cells' metrics are to hold Brier score and calibration error, see :mod:`gpbench.report.scores`.
 
     Returns
     -------
     list of dict
         The cells; one that stands in two places comes twice (summaries count it once).
     list of str
-        What was passed over as damaged, one sentence each.
+        What was passed over as damaged or could not be scored, one sentence each.
 
     Raises
     ------
@@ -46,17 +49,22 @@ def read_cells(places: Iterable[Path]) -> tuple[list[dict[str, Any]], list[str]]
     for place in places:
         if place.is_dir():
             store = Store(place / "runs" if (place / "runs").is_dir() else place)
+            found = []
             for cell in store.cells():
                 fault = fault_of(cell)
                 if fault:
                     problems.append(f"{store.folder / cell['key']}.json is passed over: {fault}")
                 else:
-                    cells.append(cell)
+                    found.append(cell)
             problems += store.problems
         elif place.exists():
-            cells += _cells_of_file(place)
+            found, store = _cells_of_file(place)
         else:
             raise UsageError(f"there is no results folder or file {place}")
+        if scored:
+            found, unscored = with_scores(found, store)
+            problems += unscored
+        cells += found
     return cells, problems
 
 
@@ -97,7 +105,8 @@ def choose(
     return [cell for cell in chosen if str(cell["provenance"].get("cpu", "unknown")) in wanted]
 
 
-def _cells_of_file(path: Path) -> list[dict[str, Any]]:
+def _cells_of_file(path: Path) -> tuple[list[dict[str, Any]], Store]:
+    """Cells, and the store that has their arrays."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -111,4 +120,5 @@ def _cells_of_file(path: Path) -> list[dict[str, Any]]:
         fault = fault_of(cell)
         if fault:
             raise StoreError(f"{path} holds something that is no cell: {fault}")
-    return found
+    place = content.get("store") if isinstance(content, dict) else None
+    return found, Store(Path(place) if isinstance(place, str) else path.parent)

@@ -30,8 +30,9 @@ class Row(TypedDict):
 
     ``method_label`` and ``dataset_label`` are the ids with what tells rows of one id apart. ``cells`` counts the failed
     ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
-    ended their training. ``processors`` and ``threads`` name what the times were taken on and with; times of several
-    are not averaged. ``jobs`` is the largest number of cells that ran at once.
+    ended their training. ``brier`` and ``ece`` are known for cells from :func:`gpbench.report.scores.with_scores`.
+    ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
+    ``jobs`` is the largest number of cells that ran at once.
     """
 
     dataset: str
@@ -47,6 +48,8 @@ class Row(TypedDict):
     stopped_by: dict[str, int]
     nll: Statistics
     error: Statistics
+    brier: Statistics
+    ece: Statistics
     train_seconds: Statistics
     processors: list[str]
     threads: list[int]
@@ -107,6 +110,8 @@ def _row(group: Group) -> Row:
         "stopped_by": dict(sorted(Counter(str(cell["stopped_by"]) for cell in finished).items())),
         "nll": statistics([cell["metrics"]["nll"] for cell in finished]),
         "error": statistics([cell["metrics"]["error"] for cell in finished]),
+        "brier": statistics([cell["metrics"].get("brier") for cell in finished]),
+        "ece": statistics([cell["metrics"].get("ece") for cell in finished]),
         "train_seconds": statistics([cell["metrics"]["train_seconds"] for cell in finished if timed]),
         "processors": group.processors,
         "threads": group.threads,

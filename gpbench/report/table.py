@@ -11,7 +11,7 @@ import io
 from typing import TYPE_CHECKING
 
 from gpbench.errors import unknown_name
-from gpbench.report.display import NONE, Display, display
+from gpbench.report.display import METRICS, NONE, SHOWN, Display, display
 from gpbench.report.summary import Row, Statistics, processors
 from gpbench.report.text import columns, escape_latex, escape_markdown, printable
 
@@ -24,7 +24,12 @@ __all__ = ["ENDINGS", "RENDERERS", "table"]
 ENDINGS = {"text": ".txt", "csv": ".csv", "markdown": ".md", "latex": ".tex"}
 
 
-def table(summary: Sequence[Row], *, format: str = "text") -> str:  # noqa: A002  # named as on the command line
+def table(
+    summary: Sequence[Row],
+    *,
+    format: str = "text",  # noqa: A002  # named as on the command line
+    metrics: Sequence[str] = SHOWN,
+) -> str:
     """A summary as a table, ending in a newline.
 
     Parameters
@@ -33,15 +38,20 @@ def table(summary: Sequence[Row], *, format: str = "text") -> str:  # noqa: A002
         From :func:`gpbench.report.summary.summarise`; the rows keep their order.
     format : str
         One of :data:`ENDINGS`.
+    metrics : sequence of str
+        Columns of numbers, of :data:`gpbench.report.display.METRICS`; csv has them all.
 
     Raises
     ------
     UsageError
-        An unknown format.
+        An unknown format or metric.
     """
+    for name in metrics:
+        if name not in METRICS:
+            raise unknown_name("metric", name, METRICS)
     if format not in ENDINGS:
         raise unknown_name("table format", format, ENDINGS)
-    return _csv(summary) if format == "csv" else RENDERERS[format](display(summary))
+    return _csv(summary) if format == "csv" else RENDERERS[format](display(summary, metrics=metrics))
 
 
 def _text(shown: Display) -> str:
@@ -110,7 +120,8 @@ def _csv(summary: Sequence[Row]) -> str:
     writer.writerow(
         [
             *("dataset", "dataset_label", "method", "method_label", "split", "seeds", "cells", "failed", "stopped_by"),
-            *("nll_mean", "nll_sd", "error_mean", "error_sd", "train_seconds_mean", "train_seconds_sd"),
+            *("nll_mean", "nll_sd", "error_mean", "error_sd", "brier_mean", "brier_sd", "ece_mean", "ece_sd"),
+            *("train_seconds_mean", "train_seconds_sd"),
             *("processors", "threads", "jobs"),
         ]
     )
@@ -118,7 +129,7 @@ def _csv(summary: Sequence[Row]) -> str:
     for row in summary:
         seconds: Statistics = row["train_seconds"] if timed else {"mean": None, "sd": None}
         stopped_by = "; ".join(f"{reason} {count}" for reason, count in row["stopped_by"].items())
-        statistics = (row["nll"], row["error"], seconds)
+        statistics = (row["nll"], row["error"], row["brier"], row["ece"], seconds)
         writer.writerow(
             [
                 *(row["dataset"], row["dataset_label"], row["method"], row["method_label"], row["split"]),

@@ -1,5 +1,8 @@
+import csv
+import io
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -7,6 +10,9 @@ from gpbench.bench.cell import CellSpec, SplitSpec
 from gpbench.bench.limits import Limits
 from gpbench.bench.store import Store
 from gpbench.cli import main
+
+#: Two test rows: right with 0.9, wrong with 0.6. Brier (0.1^2 + 0.6^2) / 2, ECE (|1 - 0.9| + |0 - 0.6|) / 2.
+ARRAYS = {"test_probabilities": np.array([[0.9, 0.1], [0.4, 0.6]]), "y_test": np.array([0, 0])}
 
 
 def result(*, dataset="german", method="x-gpc", index=0, nll=0.5, status="ok", cpu="Zen 4"):
@@ -43,7 +49,7 @@ def results(tmp_path, monkeypatch):
         result(method="linear", nll=0.5),
         result(dataset="wine", nll=0.125),
     ):
-        Store(tmp_path / "results" / "runs").put(cell)
+        Store(tmp_path / "results" / "runs").put(cell, ARRAYS)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
@@ -64,6 +70,36 @@ def test_table_of_the_store(results):
         ["german", "x-gpc", "folds:10", "2", "0.5000"],
         ["wine", "x-gpc", "folds:10", "1", "0.1250"],
     ]
+
+
+def test_metrics_are_columns(results):
+    done = report("--metrics", "brier, ece,nll", "--dataset", "wine")
+    head, _, row, _, *notes = done.stdout.splitlines()
+    assert head.split()[5:] == ["Brier", "ECE", "NLL"]
+    assert row.split()[4:] == ["0.1850", "0.3500", "0.1250"]
+    assert [note.split(":")[0] for note in notes] == ["Brier", "ECE", "NLL"]
+    assert report("--metrics", "nll,brior").stderr == "gpbench: unknown metric 'brior'; did you mean brier or error?\n"
+
+
+def test_csv_holds_every_metric_wherever_the_cells_come_from(results, tmp_path):
+    store = results / "runs"
+    (tmp_path / "printed.json").write_text(json.dumps({"cells": Store(store).cells(), "store": str(store)}))
+    one = next(store.glob("*.json"))
+    for place, rows in ((results, 3), (tmp_path / "printed.json", 3), (one, 1)):
+        found = list(csv.DictReader(io.StringIO(report(place, "--format", "csv").stdout)))
+        assert len(found) == rows
+        assert all(float(row["brier_mean"]) == pytest.approx(0.185) for row in found)
+        assert all(float(row["ece_mean"]) == pytest.approx(0.35) for row in found)
+
+
+def test_cells_without_arrays_are_told_in_one_line(results):
+    for path in (results / "runs").glob("*.npz"):
+        path.unlink()
+    assert report().stderr == ""
+    done = report("--metrics", "brier")
+    assert done.exit_code == 0
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("gpbench: 4 cells without Brier score and calibration error: ")
 
 
 def test_filters(results):

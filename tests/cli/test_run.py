@@ -72,6 +72,8 @@ def test_methods_of_gpbench_on_real_data(place):
         assert (row["dataset"], row["cells"], row["failed"]) == (DATA, 2, 0)
         assert row["nll"]["mean"] == pytest.approx(np.mean(nll))
         assert row["nll"]["sd"] == pytest.approx(np.std(nll, ddof=1))
+        assert 0 < row["brier"]["mean"] < 0.25
+        assert 0 < row["ece"]["mean"] < 0.5
     assert as_json(*wanted) == found  # nothing was run again
     store = Store(place / "results" / "runs")
     for cell in found["cells"]:

@@ -1,0 +1,106 @@
+"""Brier score and calibration error of stored cells, from the test rows' predicted probabilities in KEY.npz."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpbench.errors import StoreError
+from gpbench.report.groups import OK, Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpbench.bench.store import Store
+
+__all__ = ["BINS", "SCORED", "brier_score", "calibration_error", "with_scores"]
+
+#: Bins of the calibration error.
+BINS = 15
+#: The metrics of this module.
+SCORED = frozenset({"brier", "ece"})
+
+Array = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.integer]
+
+
+def brier_score(probabilities: Array, y: Labels) -> float:
+    """Mean squared distance of the predicted probabilities from what was observed.
+
+    With two classes (p - y)^2 of the second, which lies in [0, 1]; with more the sum of the squares over the classes,
+    which lies in [0, 2], as Brier (1950) defined it. scikit-learn counts in the same way.
+
+    Parameters
+    ----------
+    probabilities : (n, C)
+    y : (n,)
+        Classes 0..C-1.
+    """
+    distance = probabilities - (np.arange(probabilities.shape[1]) == y[:, None])
+    squares = np.einsum("nc,nc->n", distance, distance)
+    return float(np.mean(squares)) / (2.0 if probabilities.shape[1] == 2 else 1.0)
+
+
+def calibration_error(probabilities: Array, y: Labels, *, bins: int = BINS) -> float:
+    """Expected calibration error (Guo et al. 2017, equation 3).
+
+    Rows are put into bins (k/bins, (k+1)/bins] by the probability of the class that is predicted, their confidence. The
+    error is the mean over rows of |share of right predictions - mean confidence| of the row's bin.
+
+    Parameters
+    ----------
+    probabilities : (n, C)
+    y : (n,)
+        Classes 0..C-1.
+    bins : int
+        Of equal width.
+    """
+    predicted = probabilities.argmax(axis=1)
+    confidence = probabilities[np.arange(len(y)), predicted]
+    place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    surplus = np.bincount(place, weights=(predicted == y) - confidence, minlength=bins)
+    return float(np.abs(surplus).sum() / len(y))
+
+
+def with_scores(cells: Iterable[Cell], store: Store) -> tuple[list[dict[str, Any]], list[str]]:
+    """Cells whose ``metrics`` also hold ``brier`` and ``ece``; None where a cell predicts no classes.
+
+    Parameters
+    ----------
+    cells : iterable of dict
+        Stored results; they are left as they are.
+    store : Store
+        Where their arrays are.
+
+    Returns
+    -------
+    list of dict
+        Copies.
+    list of str
+        At most one sentence: how many cells could not be scored, and why the first of them.
+    """
+    scored: list[dict[str, Any]] = []
+    problems: list[StoreError] = []
+    for cell in cells:
+        found: dict[str, float | None] = {"brier": None, "ece": None}
+        if cell["status"] == OK:
+            try:
+                found = _scores(cell["key"], store)
+            except StoreError as error:
+                problems.append(error)
+        scored.append({**cell, "metrics": {**cell["metrics"], **found}})
+    if not problems:
+        return scored, []
+    return scored, [f"{len(problems)} cells without Brier score and calibration error: {problems[0]}"]
+
+
+def _scores(key: str, store: Store) -> dict[str, float | None]:
+    arrays = store.arrays(key, names=("test_probabilities", "y_test"))
+    if "test_probabilities" not in arrays:  # counts
+        return {"brier": None, "ece": None}
+    probabilities, y = arrays["test_probabilities"], arrays.get("y_test", np.empty(0))
+    if probabilities.ndim != 2 or y.shape != (len(probabilities),) or not np.issubdtype(y.dtype, np.integer):
+        raise StoreError(f"{store.folder / key}.npz holds no probabilities and classes of the same test rows")
+    return {"brier": brier_score(probabilities, y), "ece": calibration_error(probabilities, y)}

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss
+
+from gpbench.bench.store import Store
+from gpbench.report.scores import brier_score, calibration_error, with_scores
+from gpbench.report.summary import summarise
+
+BINARY = np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.0, 1.0]])
+BINARY_Y = np.array([0, 0, 1, 1])
+THREE = np.array([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
+THREE_Y = np.array([1, 2])
+
+
+def test_brier_score_by_hand():
+    assert brier_score(BINARY, BINARY_Y) == (0.0625 + 0.5625 + 0.25 + 0.0) / 4
+    assert brier_score(THREE, THREE_Y) == (0.25 + 0.5625 + 0.0625 + 0.0) / 2
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_brier_score_against_scikit_learn(classes):
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.ones(classes), size=50)
+    y = rng.integers(classes, size=50)
+    expected = brier_score_loss(y, probabilities, labels=range(classes))
+    assert brier_score(probabilities, y) == pytest.approx(expected, rel=1e-12)
+
+
+def test_calibration_error_by_hand():
+    # Confidences 0.75 (right, wrong) share a bin; 0.5 is predicted as class 0, which is wrong; 1.0 is right.
+    assert calibration_error(BINARY, BINARY_Y) == (2 * abs(0.5 - 0.75) + abs(0 - 0.5) + abs(1 - 1)) / 4
+    assert calibration_error(THREE, THREE_Y) == (0.5 + 0.0) / 2
+
+
+def test_calibration_errors_of_opposite_signs_cancel_inside_a_bin_only():
+    # 0.81 and 0.85 lie in (12/15, 13/15], 0.79 in (11/15, 12/15].
+    sure = np.array([0.81, 0.85, 0.79])
+    probabilities = np.column_stack([sure, 1 - sure])
+    together, apart = (
+        calibration_error(probabilities[:2], np.array([0, 1])),
+        calibration_error(probabilities[1:], np.array([1, 0])),
+    )
+    assert together == pytest.approx(abs(1 - 0.81 - 0.85) / 2)
+    assert apart == pytest.approx((0.85 + 0.21) / 2)
+
+
+def test_a_confidence_at_an_edge_belongs_to_the_bin_below():
+    sure = np.array([0.75, 0.7])
+    probabilities = np.column_stack([sure, 1 - sure])
+    y = np.array([0, 1])
+    assert calibration_error(probabilities, y, bins=4) == pytest.approx(abs(1 - 0.75 - 0.7) / 2)
+    assert calibration_error(np.array([[1.0, 0.0]]), np.array([1])) == 1.0
+
+
+def test_cells_of_a_store_are_scored(make_cell, tmp_path):
+    store = Store(tmp_path)
+    cells = [{**make_cell(index=index), "key": f"cell{index}"} for index in range(2)]
+    cells += [{**make_cell(index=2, status="failed"), "key": "cell2"}]
+    store.put(cells[0], {"test_probabilities": BINARY, "y_test": BINARY_Y})
+    store.put(cells[1], {"test_probabilities": BINARY[:2], "y_test": BINARY_Y[:2]})
+    scored, problems = with_scores(cells, store)
+    assert problems == []
+    assert "brier" not in cells[0]["metrics"]
+    (row,) = summarise(scored)
+    assert row["brier"]["mean"] == pytest.approx((0.875 / 4 + 0.625 / 2) / 2)
+    assert row["ece"] == {"mean": pytest.approx(0.25), "sd": 0.0}
+
+
+def test_counts_have_neither(make_cell, tmp_path):
+    store = Store(tmp_path)
+    cell = {**make_cell(), "key": "count"}
+    store.put(cell, {"test_mean": np.ones(3), "y_test": np.arange(3)})
+    scored, problems = with_scores([cell], store)
+    assert (scored[0]["metrics"]["brier"], scored[0]["metrics"]["ece"], problems) == (None, None, [])
+
+
+def test_arrays_that_hold_something_else(make_cell, tmp_path):
+    store = Store(tmp_path)
+    cell = {**make_cell(), "key": "odd"}
+    store.put(cell, {"test_probabilities": BINARY, "y_test": np.arange(3)})
+    scored, problems = with_scores([cell], store)
+    assert scored[0]["metrics"]["brier"] is None
+    told = "holds no probabilities and classes of the same test rows"
+    assert problems == [f"1 cells without Brier score and calibration error: {tmp_path / 'odd'}.npz {told}"]
