@@ -99,7 +99,7 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
             if protocol.kind != "active":  # there the active set gives the inducing inputs
                 _check_inducing(choice, dataset)
         count = protocol.count(dataset)
-        for index in range(count) if request.indices is None else request.indices:
+        for index in _indices(request, count, dataset):
             split = SplitSpec(protocol=protocol.text, index=index, count=count, seed=request.seed)
             for choice, name in zip(request.choices, likelihoods, strict=True):
                 spec = CellSpec(
@@ -118,6 +118,15 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
                     Task(spec=spec, method=choice.method, source=place, threads=request.threads, jobs=request.jobs)
                 )
     return tasks
+
+
+def _indices(request: Request, count: int, dataset: Dataset) -> Sequence[int]:
+    if request.indices is None:
+        return range(count)
+    for index in request.indices:
+        if not 0 <= index < count:
+            raise UsageError(f"split {request.split} of {dataset.id} has the indices 0..{count - 1}; got {index}")
+    return request.indices
 
 
 def _check_kernel(choice: Choice, scheme: Scheme, dataset: Dataset) -> None:

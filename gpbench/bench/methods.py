@@ -81,7 +81,8 @@ class Method:
         try:
             return getattr(import_module(module), name)
         except ImportError as error:
-            if self.extra is not None:
+            absent = error.name if isinstance(error, ModuleNotFoundError) else None
+            if self.extra is not None and absent is not None and absent.partition(".")[0] != "gpbench":
                 remedy = f'pip install "gpbench[{self.extra}]"'
                 raise UsageError(
                     f"method {self.id} needs a package that is not installed ({error}); {remedy}"

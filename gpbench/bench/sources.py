@@ -102,7 +102,10 @@ def sources(
     task: str | None = None,
     impute: str | None = None,
 ) -> list[Source]:
-    """The sources that names on the command line mean: files where there are any, else data sets of the catalogue.
+    """The sources that names on the command line mean.
+
+    A name that is a data set of the catalogue and does not look like a path means that data set, even where a file of
+    that name lies in the current folder (``./wine`` means the file). Other names mean files where there are any.
 
     Parameters
     ----------
@@ -121,7 +124,7 @@ def sources(
     found: list[Source] = []
     for name in names:
         path = Path(name).expanduser()
-        if path.is_file():
+        if path.is_file() and not _is_catalogued(name, path):
             found.append(FileSource(path.resolve(), target, task, impute, config.data))
         else:
             found.append(_catalogued(name, path, config))
@@ -130,6 +133,18 @@ def sources(
             if value is not None:
                 raise UsageError(f"--{option} {value} says how to read a file, and no --dataset is a file")
     return found
+
+
+def _is_catalogued(name: str, path: Path) -> bool:
+    if path.suffix or path.name != name:
+        return False
+    from gpbench.data.load import known  # noqa: PLC0415  # pandas is heavy
+
+    try:
+        known(name)
+    except UsageError:
+        return False
+    return True
 
 
 def _catalogued(name: str, path: Path, config: Config) -> CatalogueSource:

@@ -117,9 +117,10 @@ def command(
         click.echo(json.dumps({"cells": cells, "summary": summary, "store": str(config.store)}, indent=1))
     else:
         click.echo(table(summarise(cells)))
-    if plot is not None and any(cell["status"] == "ok" for cell in cells):
-        save_curves(cells, plot)
-    elif plot is not None:
-        click.echo(f"gpbench: {plot} is not drawn: no cell ended well", err=True)
+    if plot is not None:
+        try:
+            save_curves(cells, plot)
+        except UsageError as error:  # cells of two processors, or none that ended well: the sweep has its own exit code
+            click.echo(f"gpbench: {plot} is not drawn: {error}", err=True)
     if any(cell["status"] != "ok" for cell in cells):
         context.exit(4)

@@ -103,7 +103,7 @@ def load_file(
     if task is not None and task not in TASKS:
         raise UsageError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
     if impute not in (None, "median"):
-        raise UsageError(f"impute must be median; got {impute!r}")
+        raise UsageError(f"--impute must be median; got {impute!r}")
     tables = _tables(path, kind)
     first = _first(tables)
     drop, notes = _row_numbers(first)

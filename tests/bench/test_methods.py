@@ -1,3 +1,4 @@
+import sys
 from dataclasses import replace
 
 import pytest
@@ -102,6 +103,16 @@ def test_scheme_that_cannot_be_imported(scheme):
 def test_a_scheme_is_a_dataclass(scheme):
     with pytest.raises(PluginError, match="the scheme of method m must be a dataclass; got"):
         Method(id="m", title="", tasks=frozenset(), scheme=scheme).load()
+
+
+@pytest.mark.parametrize("content", ["import gpbench.nothing", "from gpbench.errors import nothing"])
+def test_an_extra_is_not_blamed_for_what_is_wrong_elsewhere(tmp_path, monkeypatch, content):
+    (tmp_path / "wrong_scheme.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "wrong_scheme", raising=False)
+    one = Method(id="m", title="", tasks=frozenset(), scheme="wrong_scheme:X", extra="gibbs")
+    with pytest.raises(PluginError, match="the scheme wrong_scheme:X of method m cannot be imported"):
+        one.load()
 
 
 def test_task_that_a_method_cannot_do_is_refused():

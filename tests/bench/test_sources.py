@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,19 @@ def test_a_file_that_exists_is_a_file(config, tmp_path):
         FileSource(tmp_path / "mine", "y", "count", "median", tmp_path / "data"),
         CatalogueSource("wine", tmp_path / "data", "http://mirror"),
     ]
+
+
+def test_a_catalogue_name_beats_a_file_of_that_name(config, tmp_path):
+    (tmp_path / "wine").write_text("")
+    (tmp_path / "wine.csv").write_text("")
+    found = sources(["wine", "./wine", "wine.csv", str(tmp_path / "wine")], config)
+    wine = FileSource(tmp_path / "wine", None, None, None, tmp_path / "data")
+    expected = [
+        CatalogueSource("wine", tmp_path / "data", "http://mirror"),
+        wine,
+        replace(wine, path=tmp_path / "wine.csv"),
+    ]
+    assert found == [*expected, wine]
 
 
 @pytest.mark.parametrize("option", ["target", "task", "impute"])

@@ -203,7 +203,22 @@ def test_a_picture_of_nothing_is_not_drawn(fake, place):
     result = gpbench("run", "-m", "fake", "-d", DATA, "--folds", 2, "--set", "trouble=error", "--plot", "a.png")
     assert result.exit_code == 4
     assert not (place / "a.png").exists()
-    assert "gpbench: a.png is not drawn: no cell ended well\n" in result.stderr
+    assert "gpbench: a.png is not drawn: there are no finished cells to draw\n" in result.stderr
+
+
+def test_a_picture_of_two_processors_is_not_drawn_and_the_run_has_its_own_exit_code(fake, place):
+    words = ["run", "-m", "fake", "-d", DATA, "--folds", 2, "--plot", "a.png"]
+    assert gpbench(*words).exit_code == 0
+    (place / "a.png").unlink()
+    store = Store(place / "results" / "runs")
+    cell = store.cells()[0]
+    cell["provenance"]["cpu"] = "another"
+    store.put(cell, store.arrays(cell["key"]))
+    result = gpbench(*words)
+    assert result.exit_code == 0
+    assert "gpbench: a.png is not drawn: curves over time need cells of one processor" in result.stderr
+    assert not (place / "a.png").exists()
+    assert gpbench(*words, "-m", "points", "--set", "trouble=error").exit_code == 4
 
 
 def test_a_damaged_result_is_reported_and_run_again(fake, place):
