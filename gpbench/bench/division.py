@@ -38,6 +38,8 @@ class Division:
     rows : str
         Where the training rows are: ``"memory"``, ``"memory-mapped"`` (scaled beforehand, in a temporary file), or
         ``"scaled on demand"`` (there was no room for that file; scaling is then on the clock).
+    constant_columns : int
+        Columns that do not vary over the training rows; scaled, they are 0.
     """
 
     X: Rows
@@ -46,6 +48,7 @@ class Division:
     y_test: Labels
     active: Array | None
     rows: str
+    constant_columns: int
 
 
 def divide(dataset: Dataset, spec: CellSpec) -> Division:
@@ -77,6 +80,7 @@ def divide(dataset: Dataset, spec: CellSpec) -> Division:
         y_test=np.asarray(dataset.y[split.test]),
         active=active,
         rows=where,
+        constant_columns=int(scaling.constant.sum()),
     )
 
 

@@ -23,6 +23,7 @@ from gpbench.bench.threads import one_pool_size
 from gpbench.bench.trace import Trace, Watcher
 from gpbench.errors import DataError, NumericalError
 from gpbench.model.inducing import InducingRule
+from gpbench.model.posterior import Posterior
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,7 +158,8 @@ class _Attempt:
                     f"expected checksum {spec.checksum}, got {dataset.checksum}"
                 )
             rows = divide(dataset, spec)
-            self.data = {"rows": rows.rows}
+            data = {"notes": list(dataset.notes), "constant_columns": rows.constant_columns, "rows": len(rows.y)}
+            self.data = {"rows": rows.rows, "data": data}
             classes = len(dataset.classes)
             self.watcher = Watcher(self.clock, lambda q: _score(q, rows.X_test, rows.y_test)[:2], limits=spec.limits)
             self.clock.start()
@@ -187,6 +189,8 @@ class _Attempt:
         arrays["test_mean" if predicted.ndim == 1 else "test_probabilities"] = predicted
         arrays["y_test"] = y_test
         check_arrays(arrays)
+        if isinstance(posterior, Posterior):  # duplicate rows can make fewer inducing inputs than were asked for
+            self.data["data"]["inducing"] = len(posterior.latents[0].Z)
         stopped_by = _stopped_by(facts.get("stopped_by"), watcher.stopped_by)
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)

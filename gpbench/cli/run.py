@@ -89,7 +89,8 @@ def command(
     from gpbench.report.table import table  # noqa: PLC0415
 
     if plot is not None:
-        from gpbench.report.curves import PICTURES, save_curves  # noqa: PLC0415  # matplotlib is heavy
+        from gpbench.report.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
+        from gpbench.report.files import PICTURES  # noqa: PLC0415
 
         if plot.suffix.lower() not in PICTURES:  # before anything runs
             raise UsageError(f"--plot expects a name that ends in {', '.join(PICTURES)}; got {plot}")

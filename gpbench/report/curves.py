@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from gpbench.errors import UsageError
 from gpbench.report.axes import STYLE, time_axis, time_limits, value_limits
-from gpbench.report.files import write_atomically
+from gpbench.report.files import PICTURES, write_atomically
 from gpbench.report.groups import Cell, Group, group_cells
 from gpbench.report.palette import Style, styles_of
 from gpbench.report.text import printable
@@ -30,12 +30,10 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-__all__ = ["METRICS", "PICTURES", "figure", "save_curves"]
+__all__ = ["METRICS", "figure", "save_curves"]
 
 #: Metric -> label of its axis.
 METRICS = {"nll": "test NLL (nats)", "error": "test error"}
-#: Endings of the pictures that can be written.
-PICTURES = (".png", ".pdf", ".svg")
 
 _BANDS = {
     "sd": "mean ± 1 standard deviation over splits",
@@ -91,7 +89,7 @@ def save_curves(
     Raises
     ------
     UsageError
-        As :func:`figure`, or the file's ending is none of :data:`PICTURES`.
+        As :func:`figure`, or the file's ending is none of :data:`gpbench.report.files.PICTURES`.
     StoreError
         The file cannot be written.
     """

@@ -11,7 +11,10 @@ from gpbench.errors import StoreError, reason
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["write_atomically"]
+__all__ = ["PICTURES", "write_atomically"]
+
+#: Endings of the pictures that can be written.
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpbench.errors import UsageError
 from gpbench.report.display import SHOWN
-from gpbench.report.files import write_atomically
+from gpbench.report.files import PICTURES, write_atomically
 from gpbench.report.summary import summarise
 from gpbench.report.table import ENDINGS, table
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from gpbench.report.groups import Cell
 
 __all__ = ["publish"]
-
-#: As gpbench.report.curves has them; that module waits, since matplotlib is heavy.
-_PICTURES = (".png", ".pdf", ".svg")
 
 
 def publish(
@@ -70,7 +67,7 @@ def publish(
     ending = place.suffix.lower()
     if place.is_dir() or not ending:
         return _folder(cells, place, format or "text", spread, metrics)
-    if ending in _PICTURES:
+    if ending in PICTURES:
         if format is not None:
             raise UsageError(f"--format {format} is of tables; {place} is a picture")
         from gpbench.report.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
@@ -80,7 +77,7 @@ def publish(
     by_ending = {each: name for name, each in ENDINGS.items()}
     if format is None and ending not in by_ending:
         raise UsageError(
-            f"the ending of {place} says nothing: expected {', '.join([*by_ending, *_PICTURES])}, a folder, or --format"
+            f"the ending of {place} says nothing: expected {', '.join([*by_ending, *PICTURES])}, a folder, or --format"
         )
     write_atomically(place, table(summarise(cells), format=format or by_ending[ending], metrics=metrics))
     return [place], []

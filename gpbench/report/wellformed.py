@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpbench.bench.cell import FORMAT
 from gpbench.bench.store import REQUIRED, STATUSES
 
 __all__ = ["fault_of"]
@@ -24,9 +25,9 @@ def fault_of(cell: Any) -> str:
     missing = [name for name in REQUIRED if not isinstance(cell, dict) or name not in cell]
     if missing:
         return f"it lacks {', '.join(missing)}"
-    if cell["format"] != 1 or cell["status"] not in STATUSES:
+    if cell["format"] != FORMAT or cell["status"] not in STATUSES:
         return (
-            f"expected format 1 and a status of {', '.join(STATUSES)}; "
+            f"expected format {FORMAT} and a status of {', '.join(STATUSES)}; "
             f"got format {cell['format']!r} and status {cell['status']!r}"
         )
     for names, kind, word in ((_TEXTS, str, "a text"), (_TABLES, dict, "a table")):

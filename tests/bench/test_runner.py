@@ -12,6 +12,7 @@ from gpbench.bench.limits import Limits
 from gpbench.bench.mapped import MappedRows
 from gpbench.bench.methods import method
 from gpbench.bench.runner import Task, lost, run_cell
+from gpbench.data.dataset import dataset_from_arrays
 from gpbench.data.scaling import ScaledRows, standardise
 from gpbench.data.splits import Protocol
 from gpbench.schemes.base import Step
@@ -215,6 +216,31 @@ def test_the_active_set_gives_the_inducing_inputs(chosen):
     rows, rule, _ = CALLS[-1]
     assert (len(rows), rule.rule) == (len(split.train), "none")
     assert not set(map(tuple, active)) & set(map(tuple, rows))
+
+
+def test_what_became_of_the_data_is_recorded(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(40), np.repeat(rng.normal(size=4), 10), np.zeros(40)])
+    data = dataset_from_arrays(
+        X,
+        rng.integers(2, size=40),
+        id="few",
+        title="",
+        task="binary",
+        classes=("no", "yes"),
+        notes=("column c dropped",),
+    )
+    source = FakeSource(name="few")
+    monkeypatch.setattr(FakeSource, "load", lambda *_: data)
+    outcome = run_cell(task(method("svgpc"), source=source, likelihood="probit", max_iterations=3, inducing="9"))
+    found = outcome.result["provenance"]["data"]
+    assert found == {"notes": ["column c dropped"], "constant_columns": 2, "rows": len(split_rows(data)), "inducing": 4}
+    found = run_cell(task(source=source)).result["provenance"]["data"]
+    assert "inducing" not in found
+
+
+def split_rows(data):
+    return Protocol.parse("folds:3").split(data, 0, seed=0).train
 
 
 def test_the_likelihood_is_the_schemes_own_for_the_task():
