@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections import defaultdict
 from statistics import fmean
 from time import monotonic
 from typing import TYPE_CHECKING, TextIO
+
+from gpbench.terminal import StatusLine, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpbench.bench.runner import Task
     from gpbench.bench.sweep import Event
 
-__all__ = ["Progress", "duration"]
+__all__ = ["Progress"]
 
 
 class Progress:
@@ -30,45 +30,40 @@ class Progress:
     """
 
     def __init__(self, stream: TextIO | None = None, *, clock: Callable[[], float] = monotonic) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._live = self._stream.isatty()
+        self._line = StatusLine(stream)
         self._clock = clock
         self._started: dict[str, float] = {}
         self._took: dict[tuple[str, str], list[float]] = defaultdict(list)
         self._waiting: dict[tuple[str, str], int] = defaultdict(int)
         self._limit: float | None = None
         self._ended = 0
-        self._width = 0
 
     def __call__(self, event: Event) -> None:
         """Take notice of an event."""
         if event.kind in {"damaged", "otherwise"}:
-            self._say(event.label)
+            self._line.say(event.label)
         elif event.kind == "begin":
             self._ended = event.stored
             for task in event.to_do:
                 self._waiting[_kind(task)] += 1
                 self._limit = task.spec.limits.seconds
-            if event.stored:
-                self._note(f"{event.stored} of {event.total} cells are stored already")
+            if event.stored and self._line.live:
+                self._line.say(f"{event.stored} of {event.total} cells are stored already")
         elif event.task is not None and event.kind == "start":
             self._started[event.task.spec.key] = self._clock()
-            self._line(event)
+            self._show(event)
         elif event.task is not None and event.result is not None:
             key = event.task.spec.key
             self._took[_kind(event.task)].append(self._clock() - self._started.pop(key, self._clock()))
             self._ended += 1
             if event.result["status"] != "ok":
                 problem = event.result["problem"]
-                self._say(f"{event.label}: {event.result['status']}: {problem['type']}: {problem['message']}")
-            self._line(event)
+                self._line.say(f"{event.label}: {event.result['status']}: {problem['type']}: {problem['message']}")
+            self._show(event)
 
     def close(self) -> None:
         """Clear the line."""
-        if self._live and self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._stream.flush()
-            self._width = 0
+        self._line.clear()
 
     def left(self, jobs: int) -> float | None:
         """Estimated seconds left: each cell to come takes what its like took, or the mean of all, or the limit."""
@@ -82,8 +77,8 @@ class Progress:
             total += max(number - len(took), 0) * (fmean(took) if took else usual)
         return total / jobs
 
-    def _line(self, event: Event) -> None:
-        if not self._live:
+    def _show(self, event: Event) -> None:
+        if not self._line.live:
             return
         assert event.task is not None
         left = self.left(event.task.jobs)
@@ -92,32 +87,8 @@ class Progress:
             words += f": NLL {event.result['metrics']['nll']:.4f}"
         if left is not None and self._ended < event.total:
             words += f"; about {duration(left)} left"
-        words = words[: shutil.get_terminal_size().columns - 1]  # a line that wraps could not be cleared
-        self._stream.write("\r" + words.ljust(self._width))
-        self._stream.flush()
-        self._width = len(words)
-
-    def _note(self, words: str) -> None:
-        if self._live:
-            self._say(words)
-
-    def _say(self, words: str) -> None:
-        self.close()
-        # Messages may hold names from files and plug-ins; none may act on the terminal.
-        safe = "".join(mark if mark.isprintable() else "\ufffd" for mark in " ".join(words.split()))
-        self._stream.write(f"gpbench: {safe}\n")
-        self._stream.flush()
+        self._line.show(words)
 
 
 def _kind(task: Task) -> tuple[str, str]:
     return task.spec.method, task.spec.dataset
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people: ``"45 s"``, ``"3:20"``, ``"2:05:00"``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

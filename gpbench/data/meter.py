@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from time import monotonic
 from typing import TYPE_CHECKING, TextIO
+
+from gpbench.terminal import StatusLine, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,17 +30,15 @@ class Meter:
     """
 
     def __init__(self, stream: TextIO | None = None, *, clock: Callable[[], float] = monotonic) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._live = self._stream.isatty()
+        self._line = StatusLine(stream)
         self._clock = clock
         self._label = ""
         self._start = (0.0, 0)
         self._shown = float("-inf")
-        self._width = 0
 
     def __call__(self, label: str, done: int, total: int | None) -> None:
         """Take notice of what is done, in bytes, of what there is to do."""
-        if not self._live:
+        if not self._line.live:
             return
         now = self._clock()
         if label != self._label:
@@ -47,15 +46,11 @@ class Meter:
         elif now - self._shown < _EVERY and done != total:
             return
         self._shown = now
-        self._write(self._words(now, done, total))
+        self._line.show(self._words(now, done, total))
 
     def close(self) -> None:
         """Clear the line."""
-        if self._width:
-            self._write("")
-            self._stream.write("\r")
-            self._stream.flush()
-            self._width = 0
+        self._line.clear()
 
     def _words(self, now: float, done: int, total: int | None) -> str:
         if not total:
@@ -64,10 +59,5 @@ class Meter:
         began, before = self._start
         if done > before and now > began and done < total:
             left = (total - done) * (now - began) / (done - before)
-            words += f", {left:.0f} s left"
+            words += f", {duration(left)} left"
         return words
-
-    def _write(self, words: str) -> None:
-        self._stream.write("\r" + words.ljust(self._width))
-        self._stream.flush()
-        self._width = len(words)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpbench.terminal import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,11 +32,6 @@ _LATEX = str.maketrans(
     }
 )
 _MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>|#~$&!"})
-
-
-def printable(text: str) -> str:
-    """The text on one line; control characters, which could act on a terminal, become U+FFFD."""
-    return "".join(mark if mark.isprintable() else "�" for mark in " ".join(text.split()))
 
 
 def escape_latex(text: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 from bench_fakes import FAKE, POINTS, task
 
 from gpbench.bench.limits import Limits
-from gpbench.bench.progress import Progress, duration
+from gpbench.bench.progress import Progress
 from gpbench.bench.sweep import Event
 
 
@@ -89,13 +89,6 @@ def test_elsewhere_than_on_a_terminal_only_bad_news_is_written():
     assert stream.getvalue() == (
         "gpbench: a file is damaged\ngpbench: fake on made-up, folds:3 2/3: failed: ValueError: no\ufffd[31m good\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (200, "3:20"), (7505, "2:05:05")]
-)
-def test_duration(seconds, words):
-    assert duration(seconds) == words
 
 
 @pytest.mark.parametrize("kind", ["damaged", "otherwise"])
