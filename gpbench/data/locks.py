@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import os
+import sys
 from typing import TYPE_CHECKING
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,14 +39,30 @@ def alone(path: Path) -> Iterator[None]:
     lock = path.with_name(path.name + ".lock")
     while True:
         with lock.open("w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
+            _lock(held.fileno())
             if not _is(lock, os.fstat(held.fileno()).st_ino):
                 continue  # who held it has removed it, and a third may hold the next one already
             try:
                 yield
             finally:
-                lock.unlink(missing_ok=True)
+                if sys.platform != "win32":  # which removes no file that is open; it stays, empty
+                    lock.unlink(missing_ok=True)
             return
+
+
+def _lock(number: int) -> None:
+    """Wait until an open file is ours alone, until it is closed."""
+    if sys.platform == "win32":
+        while True:
+            try:
+                msvcrt.locking(number, msvcrt.LK_LOCK, 1)
+            except OSError as error:
+                if error.errno != errno.EDEADLK:  # what it raises after ten attempts, one a second
+                    raise
+            else:
+                return
+    else:
+        fcntl.flock(number, fcntl.LOCK_EX)
 
 
 def _is(lock: Path, inode: int) -> bool:
