@@ -31,7 +31,11 @@ __all__ = ["command"]
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting; see `gpbench list methods`."
 )
-@click.option("--target", metavar="NAME", help="Target column of a file; the last by default.")
+@click.option(
+    "--target",
+    metavar="NAME",
+    help="Target column of a file, or one-hot columns with commas between; the last by default.",
+)
 @click.option("--task", metavar="T", help="binary, multiclass, count or ordinal, where a file's targets do not tell.")
 @click.option("--impute", metavar="median", help="Fill missing values of a file.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw NLL over time.")

@@ -73,7 +73,8 @@ def load_file(
     path : path
         The file; its suffix says the format.
     target : str, optional
-        Name of the target's column, or its position from 0 (-1: last). Default: the last column.
+        Name of the target's column, names of one-hot columns with commas between, or a position from 0 (-1: last).
+        Default: the last column.
     task : str, optional
         binary, multiclass, count or ordinal. Default: what the targets tell (two labels: binary; texts or few integers:
         multiclass).
@@ -144,14 +145,34 @@ def _first(tables: Callable[[], Frames]) -> pd.DataFrame:
     raise DataError("expected rows; the file holds none")
 
 
-def _target(first: pd.DataFrame, target: str | None) -> Column:
-    """The target as the user gave it: a name, else a position."""
+def _target(first: pd.DataFrame, target: str | None) -> Column | tuple[Column, ...]:
+    """The target as the user gave it: a name, else several names with commas between (one-hot), else a position."""
     names = [str(name) for name in first.columns]
     if target is None:
+        _refuse_one_hot(first, names)
         return -1
-    if target not in names and target.removeprefix("-").isdigit():
-        return int(target)
-    return target
+    if target in names:
+        return target
+    several = tuple(name.strip() for name in target.split(","))
+    if len(several) > 1 and set(several) <= set(names):
+        return several
+    return int(target) if target.removeprefix("-").isdigit() else target
+
+
+def _refuse_one_hot(first: pd.DataFrame, names: list[str]) -> None:
+    """Last columns of which each row sets exactly one are one target: the others would give it away as inputs."""
+    total = np.zeros(len(first))
+    for k in range(1, len(names)):
+        column = first.iloc[:, -k]
+        if column.dtype.kind not in "biuf" or not column.isin([0, 1]).all():
+            return
+        total += column.to_numpy(dtype=np.float64)
+        if k > 1 and (total == 1.0).all():
+            last = ",".join(names[-k:])
+            raise UsageError(
+                f"the last {k} columns look like one-hot targets (each row sets exactly one): "
+                f"expected --target {last}, or --target {names[-1]} if the others are inputs; got no --target"
+            )
 
 
 def _row_numbers(first: pd.DataFrame) -> tuple[tuple[Column, ...], tuple[str, ...]]:

@@ -222,3 +222,20 @@ def test_formats_by_suffix():
     assert file_format("x.Z") is None
     assert file_format("higgs") is None
     assert file_format("archive.tar.gz") is None
+
+
+def test_one_hot_targets_never_become_inputs(load):
+    table = "x,y0,y1,y2\n0.5,1,0,0\n1.5,0,1,0\n2.5,0,0,1\n3.5,1,0,0\n"
+    with pytest.raises(UsageError, match=r"the last 3 columns look like one-hot .* --target y0,y1,y2, or --target y2"):
+        load("t.csv", table)
+    dataset = load("t.csv", table, target="y0,y1,y2")
+    assert dataset.features == ("x",)
+    assert dataset.task == "multiclass"
+    assert dataset.y.tolist() == [0, 1, 2, 0]
+    assert load("t.csv", table, target="y2").features == ("x", "y0", "y1")
+
+
+def test_indicator_inputs_are_no_one_hot_targets(load):
+    dataset = load("t.csv", "a,b,y\n1,0,1\n0,1,1\n1,1,0\n0,0,0\n")
+    assert dataset.features == ("a", "b")
+    assert dataset.task == "binary"
