@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import blas
 
-from gpbench.model.linalg import cholesky, inverse_lower
+from gpbench.model.linalg import cholesky, inverse_lower, trmm
 
 if TYPE_CHECKING:
     from gpbench.model.kernels import Kernel
@@ -62,12 +62,29 @@ class Basis:
         self.L_inv = inverse_lower(L)
         self._diag = kernel.constant_diag
 
-    def whiten(self, X: Array) -> tuple[Array, Array]:
-        """T (b, M), Fortran-ordered in a buffer that the next call reuses, and κ̃ (b,), of rows X (b, d)."""
+    def whiten(self, X: Array, *, pullback: bool = True) -> tuple[Array, Array]:
+        """T (b, M) and κ̃ (b,) of rows X (b, d).
+
+        Parameters
+        ----------
+        X : (b, d)
+        pullback : bool
+            Whether :meth:`pullback` is to follow. If not, T takes the place of K_nm, which is faster.
+
+        Returns
+        -------
+        T : (b, M)
+            Fortran-ordered, in a buffer that the next call reuses.
+        remainder : (b,)
+            κ̃, at least 0.
+        """
         K = self.features.cross(X)
-        if self._T.shape[0] != K.shape[0]:
-            self._T = np.empty(K.shape, order="F")
-        T = blas.dgemm(1.0, K, self.L_inv, trans_b=1, c=self._T, overwrite_c=1)
+        if pullback:
+            if self._T.shape[0] != K.shape[0]:
+                self._T = np.empty(K.shape, order="F")
+            T = blas.dgemm(1.0, K, self.L_inv, trans_b=1, c=self._T, overwrite_c=1)
+        else:
+            T = trmm(self.L_inv, K, side="right", trans=True, overwrite=True)
         projected = np.einsum("ij,ij->i", T, T)
         prior = self.kernel.diag(X) if self._diag is None else self._diag
         remainder = np.subtract(prior, projected, out=projected)

@@ -14,6 +14,7 @@ Index = npt.NDArray[np.int64]
 EPOCH_LIMIT = 100_000
 """Up to so many rows an epoch visits each row once, which lowers the noise of averages over epochs. Beyond, a run sees
 few epochs, and a permutation would cost memory and a stall at each; batches are drawn independently."""
+BATCHES_AT_ONCE = 50
 
 
 def hold_out(n: int, size: int, *, rng: np.random.Generator) -> Index:
@@ -59,10 +60,12 @@ class Minibatches:
         return rows if self._gaps is None else rows + np.searchsorted(self._gaps, rows, side="right")
 
     def _draw(self) -> Index:
-        if self._n > EPOCH_LIMIT:
-            return self._rng.choice(self._n, size=self.size, replace=False, shuffle=False)
         if self._next + self.size > len(self._order):
-            self._order = self._rng.permutation(self._n)
+            if self._n > EPOCH_LIMIT:  # for several batches at once, since a call costs as much as many rows
+                many = min(BATCHES_AT_ONCE * self.size, self._n)
+                self._order = self._rng.choice(self._n, size=many, replace=False)
+            else:
+                self._order = self._rng.permutation(self._n)
             self._next = 0
         self._next += self.size
         return self._order[self._next - self.size : self._next]

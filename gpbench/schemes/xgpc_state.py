@@ -89,7 +89,7 @@ class State:
 
     def _local_by_factor(self, X: Array) -> tuple[Array, Array, Array]:
         """T and θ(c) of rows (11), and a buffer (b, M); one factorisation and one triangular solve."""
-        T, s = self.basis.whiten(X)
+        T, s = self.basis.whiten(X, pullback=False)
         C = self._factor()
         R, *_ = self._tall_buffers(len(T))
         np.copyto(R, T)

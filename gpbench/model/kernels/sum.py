@@ -10,6 +10,7 @@ import numpy.typing as npt
 from gpbench.errors import UsageError
 from gpbench.model.kernels.base import Features, Kernel
 from gpbench.model.kernels.white import White
+from gpbench.model.linalg import add_to_diagonal
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -110,6 +111,7 @@ class _SumFeatures(Features):
     def __init__(self, kernel: Sum, Z: Array) -> None:
         self._parts = [part.bind(Z) for part in kernel.parts]
         self._white = [isinstance(part, White) for part in kernel.parts]
+        self._noise = sum(part.variance for part in kernel.parts if isinstance(part, White))
         self._smooth = [part for part, white in zip(self._parts, self._white, strict=True) if not white]
         self._k = np.empty((0, Z.shape[0]), order="F")
 
@@ -132,7 +134,9 @@ class _SumFeatures(Features):
         return np.concatenate([dtheta for dtheta, _ in pieces]), _total([dZ for _, dZ in pieces if dZ is not None])
 
     def gram(self) -> Array:
-        return _total([part.gram() for part in self._parts])
+        total = _total([part.gram() for part in self._smooth])
+        add_to_diagonal(total, self._noise)
+        return total
 
     def gram_pullback(self, G: Array) -> tuple[Array, Array]:
         pieces = [part.gram_pullback(G) for part in self._parts]
