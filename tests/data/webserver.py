@@ -69,6 +69,7 @@ class Web:
                 handler.send_response(416)
                 handler.send_header("Content-Range", f"bytes */{len(served.body)}")
                 handler.send_header("Content-Length", "0")
+                handler.send_header("Connection", "close")
                 handler.end_headers()
                 return
             handler.send_response(206)
@@ -80,6 +81,7 @@ class Web:
             handler.send_header("Content-Length", str(len(body)))
         if served.etag:
             handler.send_header("ETag", served.etag)
+        handler.send_header("Connection", "close")  # else a client may send its next request into a closing one
         for name, value in served.headers.items():
             handler.send_header(name, value)
         handler.end_headers()

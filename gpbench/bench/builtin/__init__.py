@@ -1,0 +1,13 @@
+"""The methods that come with gpbench, one file for each paper."""
+
+from gpbench.bench.builtin import baselines, hensman2015, izmailov2016, wenzel2019
+
+__all__ = ["BUILT_IN"]
+
+BUILT_IN = (
+    *wenzel2019.METHODS,
+    *baselines.METHODS,
+    *hensman2015.METHODS,
+    *izmailov2016.METHODS,
+)
+"""Every built-in method, in the order in which they are listed."""

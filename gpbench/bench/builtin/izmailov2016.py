@@ -1,0 +1,63 @@
+"""The methods of izmailov2016."""
+
+from gpbench.bench.method import BINARY, Method
+
+__all__ = ["METHODS"]
+
+METHODS = (
+    Method(
+        id="klsp-batch-z-fixed",
+        title="Sparse KL bound under L-BFGS-B, inducing inputs fixed, unwhitened",
+        tasks=BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.klsp:KLSp",
+        preset={"link": "logit", "whiten": False, "learn_inducing": False, "freeze_iterations": 0},
+    ),
+    Method(
+        id="svi-adadelta",
+        title="Sparse KL bound on mini-batches by AdaDelta, inducing inputs fixed, rate from a grid",
+        tasks=BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+        preset={
+            "link": "logit",
+            "whiten": False,
+            "learn_inducing": False,
+            "freeze_iterations": 0,
+            "batch_size": 50,
+            "objective": "batch",
+            "rate_grid": 10,
+        },
+    ),
+    Method(
+        id="vi-jj",
+        title="Jaakkola-Jordan bound of the logit, q(u) and its tangents in closed form",
+        tasks=BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.vijj:VIJJ",
+    ),
+    Method(
+        id="vi-taylor",
+        title="Second-order expansion of the logit, q(u) by Newton's method",
+        tasks=BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.vijj:VIJJ",
+        preset={"bound": "taylor"},
+    ),
+    Method(
+        id="vi-jj-full",
+        title="Jaakkola-Jordan bound, tangents and hyper-parameters under one L-BFGS-B",
+        tasks=BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.vijj:VIJJ",
+        preset={"variant": "full"},
+    ),
+    Method(
+        id="vi-jj-hybrid",
+        title="Jaakkola-Jordan bound, tangents in closed form and then with the hyper-parameters",
+        tasks=BINARY,
+        paper="izmailov2016",
+        scheme="gpbench.schemes.vijj:VIJJ",
+        preset={"variant": "hybrid"},
+    ),
+)

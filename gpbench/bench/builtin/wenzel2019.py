@@ -1,0 +1,22 @@
+"""The methods of wenzel2019."""
+
+from gpbench.bench.method import BINARY, Method
+
+__all__ = ["METHODS"]
+
+METHODS = (
+    Method(
+        id="x-gpc",
+        title="Conjugate augmentation with Polya-Gamma variables, natural-gradient mini-batches",
+        tasks=BINARY,
+        paper="wenzel2019",
+        scheme="gpbench.schemes.xgpc:XGPC",
+    ),
+    Method(
+        id="svgpc",
+        title="Sparse KL bound by natural gradients for q(u) and Adam for hyper-parameters",
+        tasks=BINARY,
+        paper="wenzel2019",
+        scheme="gpbench.schemes.svgpc:SVGPC",
+    ),
+)

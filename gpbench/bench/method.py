@@ -1,0 +1,147 @@
+"""A method: a scheme with its settings, known by an id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, is_dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gpbench.errors import PluginError, UsageError, unknown_name
+from gpbench.schemes.base import Scheme, Setting, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["BINARY", "CLASSES", "Method"]
+
+BINARY = frozenset({"binary"})
+CLASSES = frozenset({"binary", "multiclass"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A scheme with its settings.
+
+    Attributes
+    ----------
+    id, title : str
+        ``"x-gpc"``, and a line for people.
+    tasks : frozenset of str
+        Of binary, multiclass, count, ordinal.
+    paper : str
+        Where it comes from: ``"wenzel2019"``, or empty.
+    version : int
+        Raised when the method's numbers change; part of every cell's key.
+    scheme : type or str
+        A scheme's dataclass, or ``"module:Class"``, which is imported on demand.
+    preset : mapping
+        Settings whose default in this method differs from the scheme's.
+    extra : str or None
+        The optional dependency group that the scheme needs.
+    """
+
+    id: str
+    title: str
+    tasks: frozenset[str]
+    paper: str = ""
+    version: int = 1
+    scheme: type | str
+    preset: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    extra: str | None = None
+
+    def load(self) -> type:
+        """The scheme's class.
+
+        Raises
+        ------
+        UsageError
+            An optional dependency is missing.
+        PluginError
+            The scheme cannot be imported, or is no dataclass.
+        """
+        found: Any = self._imported() if isinstance(self.scheme, str) else self.scheme
+        if not (isinstance(found, type) and is_dataclass(found)):
+            raise PluginError(f"the scheme of method {self.id} must be a dataclass; got {found!r}")
+        return found
+
+    def _imported(self) -> Any:
+        assert isinstance(self.scheme, str)
+        module, _, name = self.scheme.partition(":")
+        try:
+            return getattr(import_module(module), name)
+        except ImportError as error:
+            absent = error.name if isinstance(error, ModuleNotFoundError) else None
+            if self.extra is not None and absent is not None and absent.partition(".")[0] != "gpbench":
+                remedy = f'pip install "gpbench[{self.extra}]"'
+                raise UsageError(
+                    f"method {self.id} needs a package that is not installed ({error}); {remedy}"
+                ) from error
+            raise PluginError(f"the scheme {self.scheme} of method {self.id} cannot be imported: {error}") from error
+        except AttributeError as error:
+            raise PluginError(f"module {module} has no {name}, the scheme of method {self.id}") from error
+
+    def settings(self) -> dict[str, Setting]:
+        """Settings by name, with this method's defaults."""
+        found = {}
+        for each in settings_of(self.load()):
+            default = self.preset.get(each.name, each.default)
+            found[each.name] = each if default == each.default else _with_default(each, default)
+        return found
+
+    def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Every setting with its value.
+
+        Parameters
+        ----------
+        given : mapping
+            Values, or their text forms, of some settings.
+
+        Raises
+        ------
+        UsageError
+            An unknown setting or a value that is not allowed.
+        """
+        known = self.settings()
+        for name in given:
+            if name not in known:
+                raise UsageError(f"method {self.id}: {unknown_name('setting', name, known)}")
+        return {name: _value(self, each, given) for name, each in known.items()}
+
+    def build(self, settings: Mapping[str, Any]) -> Scheme:
+        """The scheme with these settings (see :meth:`resolve`).
+
+        Raises
+        ------
+        UsageError
+            The settings contradict one another.
+        """
+        scheme: Scheme = self.load()(**settings)
+        return scheme
+
+    def check_task(self, task: str, dataset: str) -> None:
+        """See that the method can do the task of a data set.
+
+        Raises
+        ------
+        UsageError
+            It cannot.
+        """
+        if task not in self.tasks:
+            can = ", ".join(sorted(self.tasks))
+            raise UsageError(f"method {self.id} cannot do {dataset}: its task is {task}; {self.id} does {can}")
+
+
+def _value(owner: Method, one: Setting, given: Mapping[str, Any]) -> Any:
+    if one.name not in given:
+        return one.default
+    value = given[one.name]
+    if one.kind is str and type(value) is int:  # `inducing = 100` in a plan
+        value = str(value)
+    try:
+        return one.parse(value) if isinstance(value, str) else one.check(value)
+    except UsageError as error:
+        raise UsageError(f"method {owner.id}: {error}") from None
+
+
+def _with_default(one: Setting, default: Any) -> Setting:
+    return replace(one, default=one.check(default))
