@@ -147,5 +147,5 @@ def test_broken_plugins_are_reported_and_break_nothing(plugins):
     assert "TypeError" in messages[3]
     assert messages[4] == "plug-in 'f' (package:f) does not load: SystemExit: 3"
     assert all("id and title must be texts, and tasks a frozenset" in message for message in messages[5:])
-    assert list(methods())[:2] == ["x-gpc", "linear"]
+    assert next(iter(methods())) == "x-gpc"
     assert list(methods())[-1] == "fake"
