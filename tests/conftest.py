@@ -21,6 +21,8 @@ def read_oracle():
 
 
 def _arrays(value):
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [_arrays(item) for item in value]
     if isinstance(value, list):
         return np.array(value, dtype=np.float64)
     if isinstance(value, dict) and "parts" in value:
