@@ -15,7 +15,7 @@ from gpbench.bench.runner import Task, inducing_rule
 from gpbench.bench.sources import Source, opened
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.settings import KernelSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +131,7 @@ def _indices(request: Request, count: int, dataset: Dataset) -> Sequence[int]:
 
 def _check_kernel(choice: Choice, scheme: Scheme, dataset: Dataset) -> None:
     """Refuse a kernel that is not known, before its cells fail one by one."""
-    if isinstance(scheme, GPSettings):
+    if isinstance(scheme, KernelSettings):
         try:
             scheme.initial_kernel(dataset.d)
         except UsageError as error:

@@ -9,12 +9,12 @@ from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import Kernel, make_kernel
 from gpbench.schemes.base import setting
 
-__all__ = ["GPSettings"]
+__all__ = ["GPSettings", "KernelSettings"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPSettings:
-    """Kernel, its starting values, and inducing inputs; a scheme inherits these fields."""
+class KernelSettings:
+    """Kernel and its starting values; a scheme without inducing inputs inherits these fields."""
 
     kernel: str = setting("se-ard", "kernel: se, se-ard, matern32, matern32-ard, linear-ard, or sums with +")
     lengthscale: float | None = setting(
@@ -22,14 +22,6 @@ class GPSettings:
     )
     variance: float = setting(1.0, "first prior variance of each part of the kernel", minimum=1e-8, maximum=1e8)
     noise: float = setting(0.05, "first variance of the white noise; 0: the kernel has none", minimum=0.0, maximum=1e8)
-    hyperparameters: str = setting("learned", "whether the hyper-parameters are learned", choices=("learned", "fixed"))
-    inducing: str = setting("100", "number of inducing inputs: 100, 3% of the rows, or all")
-    inducing_rule: str = setting(
-        "mixed",
-        "how inducing inputs are chosen: k-means centres and k-means++ seeds by halves, centres, or random rows",
-        choices=("mixed", "kmeans", "random"),
-    )
-    kmeans_rows: int = setting(20_000, "random rows that k-means looks at, since it runs on the clock", minimum=1)
 
     def initial_kernel(self, d: int) -> Kernel:
         """The kernel that training starts from, for d inputs.
@@ -41,6 +33,20 @@ class GPSettings:
         """
         ell = math.sqrt(d) if self.lengthscale is None else self.lengthscale
         return make_kernel(self.kernel, d, variance=self.variance, lengthscale=ell, noise=self.noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPSettings(KernelSettings):
+    """Kernel, its starting values, and inducing inputs; a scheme inherits these fields."""
+
+    hyperparameters: str = setting("learned", "whether the hyper-parameters are learned", choices=("learned", "fixed"))
+    inducing: str = setting("100", "number of inducing inputs: 100, 3% of the rows, or all")
+    inducing_rule: str = setting(
+        "mixed",
+        "how inducing inputs are chosen: k-means centres and k-means++ seeds by halves, centres, or random rows",
+        choices=("mixed", "kmeans", "random"),
+    )
+    kmeans_rows: int = setting(20_000, "random rows that k-means looks at, since it runs on the clock", minimum=1)
 
     def inducing_rule_for(self, seed: int) -> InducingRule:
         """The rule for inducing inputs, drawn from a split's seed so that methods with the same rule share them.
