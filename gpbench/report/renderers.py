@@ -1,0 +1,97 @@
+"""What a plan becomes: renderers by the name that stands under ``render`` in the plan.
+
+A renderer is a function ``render(plan, cells, folder) -> list of Path``: it writes files into the folder, which exists,
+and returns them in the order in which a reader wants them. It runs nothing.
+
+- ``plan`` is a :class:`gpbench.bench.plan.Plan`. ``plan.notes`` must be shown; they say among other things what was cut
+  short and which data could not be had. ``plan.figure`` holds the options of [figure], of which a renderer is only ever
+  given those that it declares here.
+- ``cells`` are stored results (mappings, see design: the store), in the plan's order, failed ones too, each with one
+  more entry ``shown``::
+
+      {"dataset": "Shuttle", "method": "X-GPC", "place": [0, 2], "sweep": {"inducing": 16}, "arrays": "runs/KEY.npz"}
+
+  the labels of the plan, the places of data set and variant in it (for sorting; ``group_cells`` uses all three), the
+  values of swept names of this variant, and where its arrays are. ``method`` already names the swept values
+  (``X-GPC, M = 16``); ``variant`` is the label without them, ``name`` the table of [methods].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gpbench.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from gpbench.bench.plan import Plan
+
+    Render = Callable[[Plan, Sequence[Mapping[str, Any]], Path], list[Path]]
+
+__all__ = ["RENDERERS", "Renderer", "check_figure", "renderer_of"]
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """Where a renderer is, and what it lets a plan choose.
+
+    Attributes
+    ----------
+    place : str
+        ``"module:function"``; imported when it is called, since matplotlib is heavy.
+    options : mapping
+        Option of [figure] -> what it means.
+    """
+
+    place: str
+    options: Mapping[str, str]
+
+    def load(self) -> Render:
+        """The function."""
+        module, _, name = self.place.partition(":")
+        found: Render = getattr(import_module(module), name)
+        return found
+
+
+#: Word under ``render`` -> renderer.
+RENDERERS: dict[str, Renderer] = {
+    "table": Renderer("gpbench.report.plan_table:render", {}),
+    "curves": Renderer(
+        "gpbench.report.plan_curves:render",
+        {
+            "panels": "a swept name: a panel for each of its values",
+            "title": "of a panel; {dataset}, {n}, {d}, {m} are the label, the training rows, inputs, inducing inputs",
+        },
+    ),
+    "learning-curves": Renderer("gpbench.report.learning_curves:render", {}),
+    "panels": Renderer("gpbench.report.panels:render", {}),
+    "scatter": Renderer("gpbench.report.scatter:render", {}),
+    "contraction": Renderer("gpbench.report.contraction:render", {}),
+    "outline": Renderer("gpbench.report.plan_outline:render", {}),
+}
+
+
+def renderer_of(plan: Plan) -> Render:
+    """The function that renders a plan."""
+    return RENDERERS[plan.render].load()
+
+
+def check_figure(plan: Plan) -> None:
+    """See that [figure] holds nothing that the plan's renderer does not know.
+
+    Raises
+    ------
+    UsageError
+        It does; the message names the nearest option.
+    """
+    known = RENDERERS[plan.render].options
+    for name in plan.figure:
+        if not known:
+            raise UsageError(f"{plan.path}: [figure]: render = {plan.render!r} has no options; got {name}")
+        if name not in known:
+            error = unknown_name(f"option of render = {plan.render!r}", name, known)
+            raise UsageError(f"{plan.path}: [figure]: {error}")
