@@ -174,7 +174,7 @@ def test_likelihoods_by_name_and_description():
     for name in LIKELIHOODS:
         model = likelihood(name)
         assert model.name == name
-        assert model.tasks == {"binary"}
+        assert set() < model.tasks <= {"binary", "multiclass", "count", "ordinal"}
         assert likelihood_from_spec(model.spec()) == model
     assert likelihood_from_spec({"name": "logit", "nodes": 40}) == Logit(nodes=40)
     with pytest.raises(UsageError, match="did you mean logit"):

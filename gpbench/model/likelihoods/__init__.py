@@ -6,6 +6,7 @@ from typing import Any
 from gpbench.errors import UsageError, unknown_name
 from gpbench.model.likelihoods.base import Likelihood, Prediction, Score
 from gpbench.model.likelihoods.bernoulli import Bernoulli, Logit, Probit
+from gpbench.model.likelihoods.multiclass import RobustMax
 
 __all__ = [
     "LIKELIHOODS",
@@ -14,17 +15,18 @@ __all__ = [
     "Logit",
     "Prediction",
     "Probit",
+    "RobustMax",
     "Score",
     "likelihood",
     "likelihood_from_spec",
 ]
 
-LIKELIHOODS: dict[str, type[Likelihood]] = {kind.name: kind for kind in (Logit, Probit)}
+LIKELIHOODS: dict[str, type[Likelihood]] = {kind.name: kind for kind in (Logit, Probit, RobustMax)}
 """Likelihood classes by name."""
 
 
 def likelihood(name: str) -> Likelihood:
-    """Likelihood by name: ``logit`` or ``probit``.
+    """Likelihood by name, with its default parameters.
 
     Raises
     ------

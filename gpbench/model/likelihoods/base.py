@@ -4,8 +4,8 @@
 symbol     meaning                                                          shape
 =========  ===============================================================  =========
 y          targets: classes 0..C-1, ordinal categories, or counts           (n,)
-f          latent values                                                    (n,)
-mu, var    mean and variance of q(f)                                        (n,)
+f          latent values; (n, F) where there are several latent functions   (n,)
+mu, var    mean and variance of q(f); (n, F) likewise                       (n,)
 mean, var  the same at prediction, one column for each latent function      (n, F)
 ℓ          log p(y | f)                                                     (n,)
 =========  ===============================================================  =========
