@@ -22,15 +22,18 @@ ones, with norms no larger than those of L⁻¹, so that rounding enters as it d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.linalg import eigh
 
 from gpbench.errors import NumericalError, UsageError
+from gpbench.model.kernels import kernel_from_spec
 from gpbench.model.linalg import cholesky, inverse_lower, trsm, trsv
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array
 
@@ -111,6 +114,29 @@ class Latent:
     def marginals(self) -> Marginals:
         """Prepare the marginals at new inputs; O(M³)."""
         return Marginals(self)
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """What JSON can hold, and the arrays; ``unpacked`` reads them."""
+        described = {
+            "kernel": self.kernel.spec(),
+            "form": self.form,
+            "jitter": float(self.jitter),
+            "mean": float(self.mean),
+        }
+        return described, {"Z": self.Z, "m_w": self.m_w, "root": self.root}
+
+    @classmethod
+    def unpacked(cls, described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """The latent function that ``packed`` gave, the same to the bit."""
+        return cls(
+            kernel=kernel_from_spec(described["kernel"]),
+            Z=arrays["Z"],
+            m_w=arrays["m_w"],
+            root=arrays["root"],
+            form=described["form"],
+            jitter=described["jitter"],
+            mean=described["mean"],
+        )
 
 
 class Marginals:

@@ -6,9 +6,10 @@ and loads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,7 +17,6 @@ import numpy.typing as npt
 
 from gpbench.errors import DataError, GpbenchError, UsageError
 from gpbench.model import storage
-from gpbench.model.kernels import kernel_from_spec
 from gpbench.model.latent import Latent, Marginals
 from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood_from_spec
 
@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 
     from gpbench.model.rows import Array, Labels, Rows
 
-__all__ = ["Latent", "Posterior", "Predictor", "load_posterior", "register_posterior"]
+__all__ = [
+    "Latent",
+    "Posterior",
+    "Predictor",
+    "load_posterior",
+    "pack_latents",
+    "register_posterior",
+    "unpack_latents",
+]
 
 BLOCK = 512
 """Rows predicted at a time: kernel values and their projections stay in the cache, calls cost little (measured)."""
@@ -108,9 +116,7 @@ class Posterior:
             X has another number of columns than the inducing inputs.
         """
         n, F = len(X), len(self.latents)
-        d = self.latents[0].Z.shape[1]
-        if len(X.shape) != 2 or X.shape[1] != d:
-            raise UsageError(f"expected rows with {d} columns, as in training; got shape {tuple(X.shape)}")
+        check_columns(X, self.latents[0])
         mean, var = np.empty((n, F)), np.empty((n, F))
         for rows in _blocks(n):
             block = X[rows]
@@ -137,17 +143,7 @@ class Posterior:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that :func:`load_posterior` reads, to be saved together with others."""
-        described, arrays = [], {}
-        for index, latent in enumerate(self.latents):
-            described.append(
-                {
-                    "kernel": latent.kernel.spec(),
-                    "form": latent.form,
-                    "jitter": float(latent.jitter),
-                    "mean": float(latent.mean),
-                }
-            )
-            arrays.update({f"{index}.Z": latent.Z, f"{index}.m_w": latent.m_w, f"{index}.root": latent.root})
+        described, arrays = pack_latents(self.latents)
         meta = {
             "likelihood": self.likelihood.spec(),
             "classes": self.classes,
@@ -164,23 +160,36 @@ class Posterior:
 Build = Callable[[Mapping[str, Any], Mapping[str, npt.NDArray[Any]]], Predictor]
 
 
-def _build_gp(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Posterior:
-    latents = tuple(
-        Latent(
-            kernel=kernel_from_spec(described["kernel"]),
-            Z=arrays[f"{index}.Z"],
-            m_w=arrays[f"{index}.m_w"],
-            root=arrays[f"{index}.root"],
-            form=described["form"],
-            jitter=described["jitter"],
-            mean=described["mean"],
-        )
-        for index, described in enumerate(meta["latents"])
+def pack_latents(latents: tuple[Latent, ...]) -> tuple[list[dict[str, Any]], dict[str, npt.NDArray[Any]]]:
+    """Latent functions as what JSON can hold, and arrays whose names begin with the function's number."""
+    described: list[dict[str, Any]] = []
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for index, latent in enumerate(latents):
+        meta, parts = latent.packed()
+        described.append(meta)
+        arrays.update({f"{index}.{name}": values for name, values in parts.items()})
+    return described, arrays
+
+
+def unpack_latents(
+    described: Sequence[Mapping[str, Any]], arrays: Mapping[str, npt.NDArray[Any]]
+) -> tuple[Latent, ...]:
+    """The latent functions that :func:`pack_latents` took."""
+    names = ("Z", "m_w", "root")
+    return tuple(
+        Latent.unpacked(meta, {name: arrays[f"{index}.{name}"] for name in names})
+        for index, meta in enumerate(described)
     )
+
+
+def _build_gp(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Posterior:
+    latents = unpack_latents(meta["latents"], arrays)
     return Posterior(latents, likelihood_from_spec(meta["likelihood"]), classes=meta["classes"], facts=meta["facts"])
 
 
 _BUILDERS: dict[str, Build] = {"gp": _build_gp}
+_OWN = {"gp-sampled": "gpbench.model.sampled"}
+"""Kinds of gpbench's own whose module registers them; it is imported when one is loaded."""
 
 
 def register_posterior(kind: str, build: Build) -> None:
@@ -217,6 +226,8 @@ def load_posterior(path: Path) -> Predictor:
         of its own registers it when its module is imported).
     """
     kind, meta, arrays = storage.read(path)
+    if kind in _OWN:
+        import_module(_OWN[kind])
     build = _BUILDERS.get(kind)
     if build is None:
         raise DataError(f"{path} holds a posterior of kind {kind!r}; known kinds: {', '.join(sorted(_BUILDERS))}")
@@ -224,6 +235,19 @@ def load_posterior(path: Path) -> Predictor:
         return build(meta, arrays)
     except (GpbenchError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path} holds a broken posterior: {type(error).__name__}: {error}") from error
+
+
+def check_columns(X: Rows, latent: Latent) -> None:
+    """Check that rows (n, d) have as many columns as the inducing inputs.
+
+    Raises
+    ------
+    UsageError
+        They have not.
+    """
+    d = latent.Z.shape[1]
+    if len(X.shape) != 2 or X.shape[1] != d:
+        raise UsageError(f"expected rows with {d} columns, as in training; got shape {tuple(X.shape)}")
 
 
 def _blocks(n: int) -> Iterator[slice]:
