@@ -37,6 +37,12 @@ class Clock:
             self._cpu += process_time() - self._cpu_since
             self._since = None
 
+    def follow(self, seconds: float, cpu_seconds: float) -> None:
+        """Show what another clock shows, that of a rival's process; this one then stands and is not started again."""
+        self._since = None
+        self._seconds = seconds
+        self._cpu = cpu_seconds
+
     @property
     def seconds(self) -> float:
         """Wall seconds counted up to the last stop."""

@@ -126,6 +126,10 @@ class Watcher:
             A limit is reached.
         """
         self._last = step
+        if step.elapsed is not None:  # its clock is elsewhere, and stands while we look
+            self._clock.follow(*step.elapsed)
+            self._look(step)
+            return
         if step.iteration < self._last_iteration and perf_counter() < self._due:
             return
         self._clock.stop()
@@ -133,7 +137,13 @@ class Watcher:
             self._look(step)
         finally:
             self._clock.start()
-        self._due = self._clock.moment(min(self._seconds, self._grid.after(self._clock.seconds)))
+        self._due = self._clock.moment(self.next_look()[0])
+
+    def next_look(self) -> tuple[float, float]:
+        """Training seconds and iteration of the next look, whichever comes first; infinite where there is no limit."""
+        if self._last is None:  # the first step is always looked at
+            return 0.0, 1.0
+        return min(self._seconds, self._grid.after(self._clock.seconds)), self._last_iteration
 
     def _look(self, step: Step) -> None:
         seconds = self._clock.seconds

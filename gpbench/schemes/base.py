@@ -41,14 +41,25 @@ class Step:
         The objective on the whole training set (nats), where the scheme knows it at this step.
     posterior : callable
         Makes the posterior of this moment; costs something, so it is called only when wanted.
+    elapsed : tuple of float or None
+        Wall and processor seconds of training up to this step, where the scheme runs in another process and only a
+        clock there can tell them; None: the caller's own clock is right.
     """
 
-    __slots__ = ("bound", "iteration", "posterior")
+    __slots__ = ("bound", "elapsed", "iteration", "posterior")
 
-    def __init__(self, iteration: int, *, bound: float | None, posterior: Callable[[], Predictor]) -> None:
+    def __init__(
+        self,
+        iteration: int,
+        *,
+        bound: float | None,
+        posterior: Callable[[], Predictor],
+        elapsed: tuple[float, float] | None = None,
+    ) -> None:
         self.iteration = iteration
         self.bound = bound
         self.posterior = posterior
+        self.elapsed = elapsed
 
 
 OnStep = Callable[[Step], None]

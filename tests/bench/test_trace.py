@@ -135,3 +135,24 @@ def test_json_has_null_for_what_is_not_finite():
     trace = Trace()
     trace.add(seconds=1.0, iteration=1, nll=math.inf, error=math.nan, bound=-math.inf)
     assert (trace.columns()["nll"], trace.columns()["error"], trace.columns()["bound"]) == ([None], [None], [None])
+
+
+def test_a_step_with_a_clock_of_its_own_moves_the_hands(hands):
+    clock, watcher = a_watcher(hands, seconds=15.0, iterations=900)
+    assert watcher.next_look() == (0.0, 1.0)
+    for iteration, seconds in ((1, 0.2), (40, 10.0)):
+        hands.wall += 100.0  # start-up, compilation, evaluation: on nobody's clock
+        watcher(Step(iteration, bound=None, posterior=lambda: 1.0, elapsed=(seconds, 2 * seconds)))
+        assert (clock.seconds, clock.cpu_seconds) == (seconds, 2 * seconds)
+    assert watcher.next_look() == (15.0, 900)
+    with pytest.raises(StopTraining):
+        watcher(Step(50, bound=None, posterior=lambda: 1.0, elapsed=(15.5, 15.5)))
+    clock.stop()
+    assert (watcher.stopped_by, clock.seconds) == ("seconds", 15.5)
+    assert watcher.trace.seconds == [0.2, 10.0]
+
+
+def test_says_when_it_will_look(hands):
+    _, watcher = a_watcher(hands)
+    run(hands, watcher, steps=2, each=0.6)
+    assert watcher.next_look() == (10.0, math.inf)
