@@ -19,4 +19,12 @@ METHODS = (
         paper="wenzel2019",
         scheme="gpbench.schemes.svgpc:SVGPC",
     ),
+    Method(
+        id="gibbs",
+        title="Polya-Gamma Gibbs sampler on all rows, kernel fixed: the exact posterior",
+        tasks=BINARY,
+        paper="wenzel2019",
+        scheme="gpbench.schemes.gibbs:Gibbs",
+        extra="gibbs",
+    ),
 )
