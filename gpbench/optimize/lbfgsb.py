@@ -1,66 +1,20 @@
 """scipy's L-BFGS-B for maximisation, with an exact budget, failures that it survives, and the best point kept.
 
-scipy minimises and keeps to itself what it has when it is interrupted. Here the caller is told of every evaluation and
-whether it was the best so far, so that it can keep that state and stop at any time by raising.
+scipy minimises and keeps to itself what it has when it is interrupted; :mod:`gpbench.optimize.search` keeps it for the
+caller.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import Bounds, minimize
 
-from gpbench.errors import NumericalError
+from gpbench.optimize.search import Array, Enough, Evaluator, Objective, OnEvaluation, Outcome, Reason
 
 __all__ = ["LBFGSB", "Outcome", "Reason"]
-
-Array = npt.NDArray[np.float64]
-
-Objective = Callable[[Array], tuple[float, Array]]
-"""Value and ascent gradient (k,) at x (k,); may raise NumericalError where there is no value."""
-
-
-class OnEvaluation(Protocol):
-    """Told of each evaluation; may raise to end the search."""
-
-    def __call__(self, value: float, *, improved: bool) -> None:
-        """Take the value (minus infinity: there is none) and whether it is the best so far."""
-
-
-Reason = Literal["converged", "evaluations", "iterations", "line search"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Where a search ended.
-
-    Attributes
-    ----------
-    x : (k,)
-        The best point.
-    value : float
-        The objective there.
-    evaluations, failures : int
-        Points tried, and those among them where the objective had no value.
-    reason : {"converged", "evaluations", "iterations", "line search"}
-        Which rule ended it; ``line search``: no step along the last direction was good enough, which is what rounding
-        does near an optimum, and what failures do.
-    """
-
-    x: Array
-    value: float
-    evaluations: int
-    failures: int
-    reason: Reason
-
-
-class _Enough(Exception):
-    """The evaluations are used up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,13 +66,13 @@ class LBFGSB:
         NumericalError
             The objective has no value at x0.
         """
-        search = _Search(objective, max_evaluations=max_evaluations, on_evaluation=on_evaluation)
+        evaluator = Evaluator(objective, max_evaluations=max_evaluations, on_evaluation=on_evaluation)
         box = None if bounds is None else Bounds(*bounds)
         start = np.array(x0) if bounds is None else np.clip(x0, *bounds)
         reason: Reason
         try:
             result = minimize(
-                search,
+                _Minimised(evaluator),
                 start,
                 jac=True,
                 method="L-BFGS-B",
@@ -131,45 +85,24 @@ class LBFGSB:
                     "maxfun": max_evaluations + 1,  # ours comes first
                 },
             )
-        except _Enough:
+        except Enough:
             reason = "evaluations"
         else:
             reason = "converged" if result.status == 0 else "iterations" if result.status == 1 else "line search"
-        return Outcome(search.x, search.value, search.evaluations, search.failures, reason)
+        return evaluator.outcome(reason)
 
 
-class _Search:
+class _Minimised:
     """The objective as scipy sees it: negated, and finite everywhere."""
 
-    def __init__(self, objective: Objective, *, max_evaluations: int, on_evaluation: OnEvaluation | None) -> None:
-        self.evaluations = self.failures = 0
-        self.value, self.x = -math.inf, np.empty(0)
-        self._worst = math.inf
-        self._objective, self._limit, self._tell = objective, max_evaluations, on_evaluation
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator, self._worst = evaluator, math.inf
 
     def __call__(self, x: Array) -> tuple[float, Array]:
-        if self.evaluations >= self._limit:
-            raise _Enough
-        self.evaluations += 1
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-                value, gradient = self._objective(x)
-        except NumericalError:
-            if self.evaluations == 1:
-                raise
-            value, gradient = math.nan, x
-        failed = not (math.isfinite(value) and bool(np.isfinite(gradient).all()))
-        if failed and self.evaluations == 1:
-            raise NumericalError(f"the objective has no finite value and gradient at the start; got {value}")
-        if failed:
-            self.failures += 1
+        found = self._evaluator(x)
+        if found is None:
             # large, so that the line search steps back; not so large that its interpolation falls to nothing
-            value, gradient = self._worst - 10.0 * (1.0 + abs(self._worst)), np.zeros_like(x)
-        else:
-            self._worst = min(self._worst, value)
-        improved = not failed and value > self.value
-        if improved:
-            self.value, self.x = value, np.array(x)
-        if self._tell is not None:
-            self._tell(-math.inf if failed else value, improved=improved)
+            return 10.0 * (1.0 + abs(self._worst)) - self._worst, np.zeros_like(x)
+        value, gradient = found
+        self._worst = min(self._worst, value)
         return -value, -gradient
