@@ -158,7 +158,12 @@ class _Attempt:
                     f"expected checksum {spec.checksum}, got {dataset.checksum}"
                 )
             rows = divide(dataset, spec)
-            data = {"notes": list(dataset.notes), "constant_columns": rows.constant_columns, "rows": len(rows.y)}
+            data = {
+                "notes": list(dataset.notes),
+                "constant_columns": rows.constant_columns,
+                "rows": len(rows.y),
+                "test_rows": len(rows.y_test),
+            }
             self.data = {"rows": rows.rows, "data": data}
             classes = len(dataset.classes)
             self.watcher = Watcher(self.clock, lambda q: _score(q, rows.X_test, rows.y_test)[:2], limits=spec.limits)
