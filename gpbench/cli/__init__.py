@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fetch": ("gpbench.cli.fetch", "Download, check and prepare data sets."),
     "run": ("gpbench.cli.run", "Run methods on data sets, cell by cell, under one clock."),
     "report": ("gpbench.cli.report", "Make tables and curves from stored results."),
+    "compare": ("gpbench.cli.compare", "Set methods against one another, paired over splits."),
     "doctor": ("gpbench.cli.doctor", "Show versions, BLAS, threads and folders: what a bug report needs."),
 }
 

@@ -5,9 +5,8 @@ matplotlib's object interface is used throughout, without pyplot and its global 
 
 from __future__ import annotations
 
-import io
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -18,9 +17,9 @@ from matplotlib.ticker import MaxNLocator
 
 from gpbench.errors import UsageError
 from gpbench.report.axes import STYLE, time_axis, time_limits, value_limits
-from gpbench.report.files import PICTURES, write_atomically
 from gpbench.report.groups import Cell, Group, group_cells
 from gpbench.report.palette import Style, styles_of
+from gpbench.report.pictures import check_ending, save_figure
 from gpbench.report.text import printable
 from gpbench.report.traces import Curve, curve_of
 
@@ -42,8 +41,6 @@ _BANDS = {
     "2se": "mean ± 2 standard errors over splits",
 }
 _DASHED = (0.0, (3.0, 1.5))
-#: No date in the file: the same picture gives the same bytes.
-_UNDATED: dict[str, dict[str, Any]] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 
 def figure(cells: Iterable[Cell], metric: str | Sequence[str] = "nll", *, spread: str = "2se") -> Figure:
@@ -93,14 +90,8 @@ def save_curves(
     StoreError
         The file cannot be written.
     """
-    ending = path.suffix.lower()
-    if ending not in PICTURES:
-        raise UsageError(f"a picture's name must end in {', '.join(PICTURES)}; got {str(path)!r}")
-    drawn = figure(cells, metric, spread=spread)
-    file = io.BytesIO()
-    with mpl.rc_context(STYLE):
-        drawn.savefig(file, format=ending[1:], dpi=200, metadata=_UNDATED[ending])
-    write_atomically(path, file.getvalue())
+    check_ending(path)  # before anything is drawn
+    save_figure(figure(cells, metric, spread=spread), path)
 
 
 def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, cpu: str) -> Figure:

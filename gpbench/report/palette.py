@@ -1,10 +1,12 @@
-"""One colour a method, in every picture the same, told apart by colour-blind eyes and in grey print.
+"""One look a method, in every picture the same, told apart by colour-blind eyes and in grey print.
 
-The colours are Okabe and Ito's, with Paul Tol's wine, olive and indigo in place of the yellow that white paper swallows
-and the sky that is a lighter blue. A
-method that is met often has its colour written down here; another one's follows from its id, so that it is the same
-in every picture unless two such methods of one picture fall on the same colour: then the later in the alphabet takes
-the next. Methods that differ in settings alone share the colour and differ in lightness and line.
+The colours are Okabe and Ito's, with Paul Tol's wine, olive, indigo and teal in place of the yellow that white paper
+swallows and the sky that is a lighter blue. There are more methods than colours, so that a look is a colour, a line and
+a marker: methods of one paper, which meet in its figures, differ in colour; variants of one idea share the colour and
+differ in line (the subset-of-data schemes are the sparse schemes' colours, dashed). The built-in methods' looks are
+written down here; another one's follows from its id, so that it is the same in every picture unless its colour is
+taken: then it takes the next that is free. Methods that differ in settings alone share the colour and differ in
+lightness and line.
 """
 
 from __future__ import annotations
@@ -23,55 +25,117 @@ if TYPE_CHECKING:
 
     from gpbench.report.groups import Group
 
-__all__ = ["Style", "styles_of"]
+__all__ = ["CLASS_COLORS", "Style", "styles", "styles_of"]
 
-#: Colours written down.
-_FIXED = {"x-gpc": "#0072b2", "linear": "#595959"}
-#: Colours for every other method: vermilion, green, purple, orange, wine, olive, indigo.
-_OTHERS = ("#d55e00", "#009e73", "#cc79a7", "#e69f00", "#882255", "#999933", "#332288")
+BLUE, VERMILION, GREEN, PURPLE, ORANGE = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"
+WINE, OLIVE, INDIGO, TEAL, GREY, BLACK = "#882255", "#999933", "#332288", "#44aa99", "#595959", "#1a1a1a"
+
+#: Of classes in pictures of data: the first two are told apart in grey print too.
+CLASS_COLORS = (ORANGE, BLUE, GREEN, PURPLE, WINE, OLIVE, INDIGO, TEAL, VERMILION, GREY)
 
 _Line = Literal["-"] | tuple[float, tuple[float, ...]]
-_LINES: tuple[_Line, ...] = ("-", (0.0, (6.0, 1.5)), (0.0, (6.0, 1.5, 1.5, 1.5)), (0.0, (1.5, 1.5)))
+_SOLID: _Line = "-"
+_DASHED: _Line = (0.0, (5.0, 1.5))
+_DOTTED: _Line = (0.0, (1.5, 1.5))
+_LINES: tuple[_Line, ...] = (_SOLID, (0.0, (6.0, 1.5)), (0.0, (6.0, 1.5, 1.5, 1.5)), _DOTTED)
+
+#: Method -> colour, line, marker.
+_FIXED: dict[str, tuple[str, _Line, str]] = {
+    # wenzel2019
+    "x-gpc": (BLUE, _SOLID, "o"),
+    "svgpc": (VERMILION, _SOLID, "s"),
+    "epgpc": (TEAL, _SOLID, "D"),
+    "gibbs": (BLACK, _SOLID, "X"),
+    "linear": (GREY, _SOLID, "P"),
+    # hensman2015
+    "klsp": (INDIGO, _SOLID, "^"),
+    "klsp-sgd": (PURPLE, _SOLID, "v"),
+    "kl": (OLIVE, _SOLID, "<"),
+    "mfsp": (ORANGE, _SOLID, "p"),
+    "sparse-map": (OLIVE, _DASHED, ">"),
+    "ep": (WINE, _SOLID, "h"),
+    "gfitc": (GREEN, _SOLID, "d"),
+    # villacampa2017
+    "ep-mgpc": (WINE, _DASHED, "H"),
+    "sep-mgpc": (ORANGE, _DASHED, "8"),
+    "vi-mgpc": (BLUE, _DASHED, "v"),
+    # izmailov2016
+    "vi-jj": (GREEN, _DASHED, "o"),
+    "vi-taylor": (ORANGE, _DOTTED, "s"),
+    "vi-jj-hybrid": (TEAL, _DASHED, "D"),
+    "vi-jj-full": (WINE, _DOTTED, "^"),
+    "svi-adadelta": (VERMILION, _DASHED, "v"),
+    "klsp-batch-z-fixed": (INDIGO, _DASHED, "P"),
+    # sheth2015
+    "gvi-fixed-point": (BLUE, _SOLID, "H"),
+    "gvi-gradient": (VERMILION, _SOLID, "<"),
+    "gvi-dual": (GREEN, _SOLID, ">"),
+    "gvi-sgd": (PURPLE, _SOLID, "p"),
+    "sod-fixed-point": (BLUE, _DASHED, "H"),
+    "sod-gradient": (VERMILION, _DASHED, "<"),
+    "sod-dual": (GREEN, _DASHED, ">"),
+    "sod-laplace": (BLACK, _DASHED, "X"),
+}
+#: Colours for every other method: vermilion, green, purple, orange, wine, olive, indigo, teal.
+_OTHERS = (VERMILION, GREEN, PURPLE, ORANGE, WINE, OLIVE, INDIGO, TEAL)
+_MARKERS = "osD^vPX"
+
 #: How far the lightest of several settings goes towards white.
 _LIGHTEST = 0.45
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a method is drawn."""
+    """How a method is drawn: colour, line and marker, as matplotlib takes them."""
 
     color: str
     line: _Line
+    marker: str = "o"
 
 
 def styles_of(groups: Iterable[Group]) -> dict[str, Style]:
     """A style for each method label among the groups."""
+    return styles((group.method, group.method_label) for group in groups)
+
+
+def styles(names: Iterable[tuple[str, str]]) -> dict[str, Style]:
+    """A style for each label.
+
+    Parameters
+    ----------
+    names : iterable of (str, str)
+        Method's id and label; a method has several labels where it stands there with several settings.
+    """
     labels: dict[str, set[str]] = defaultdict(set)
-    for group in groups:
-        labels[group.method].add(group.method_label)
-    colors = _colors(sorted(labels))
-    styles = {}
+    for method, label in names:
+        labels[method].add(label)
+    looks = _looks(sorted(labels))
+    found = {}
     for method, variants in labels.items():
+        color, line, marker = looks[method]
         for place, label in enumerate(sorted(variants, key=natural)):
             light = _LIGHTEST * place / max(len(variants) - 1, 1)
-            styles[label] = Style(_lighter(colors[method], light), _LINES[place % len(_LINES)])
-    return styles
+            lines = line if len(variants) == 1 else _LINES[place % len(_LINES)]
+            found[label] = Style(_lighter(color, light), lines, marker)
+    return found
 
 
-def _colors(methods: Iterable[str]) -> dict[str, str]:
-    colors = {}
-    free = list(_OTHERS)
+def _looks(methods: Iterable[str]) -> dict[str, tuple[str, _Line, str]]:
+    methods = list(methods)
+    looks = {method: _FIXED[method] for method in methods if method in _FIXED}
+    taken = {color for color, _, _ in looks.values()}
+    free = [color for color in _OTHERS if color not in taken]
     for method in methods:
-        if method in _FIXED:
-            colors[method] = _FIXED[method]
+        if method in looks:
             continue
+        number = zlib.crc32(method.encode())
         if not free:  # more methods than colours: they come round again
             free = list(_OTHERS)
-        start = zlib.crc32(method.encode()) % len(_OTHERS)
+        start = number % len(_OTHERS)
         color = next(each for each in _OTHERS[start:] + _OTHERS[:start] if each in free)
         free.remove(color)
-        colors[method] = color
-    return colors
+        looks[method] = (color, _SOLID, _MARKERS[number % len(_MARKERS)])
+    return looks
 
 
 def _lighter(color: str, share: float) -> str:

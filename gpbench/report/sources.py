@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.store import Store
+from gpbench.data.splits import Protocol
 from gpbench.errors import StoreError, UsageError, reason, unknown_name
 from gpbench.report.scores import with_scores
 from gpbench.report.wellformed import fault_of
@@ -69,15 +70,22 @@ def read_cells(places: Iterable[Path], *, scored: bool = False) -> tuple[list[di
 
 
 def choose(
-    cells: Sequence[Cell], *, datasets: Sequence[str] = (), methods: Sequence[str] = (), processor: str | None = None
+    cells: Sequence[Cell],
+    *,
+    datasets: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    split: str | None = None,
+    processor: str | None = None,
 ) -> list[Cell]:
-    """The cells of some data sets, methods and processors; all, where none are named.
+    """The cells of some data sets, methods, split protocols and processors; all, where none are named.
 
     Parameters
     ----------
     cells : sequence of dict
     datasets, methods : sequence of str
         Ids.
+    split : str or None
+        A protocol's text.
     processor : str or None
         Part of a processor's name, in any case.
 
@@ -96,6 +104,12 @@ def choose(
         for cell in cells
         if (not datasets or cell["dataset"] in datasets) and (not methods or cell["method"] in methods)
     ]
+    if split is not None:
+        protocols = {str(cell["split"]["protocol"]) for cell in chosen}
+        wanted_split = Protocol.parse(split).text
+        if wanted_split not in protocols:
+            raise UsageError(f"no results under split {wanted_split}; there are: {', '.join(sorted(protocols))}")
+        chosen = [cell for cell in chosen if cell["split"]["protocol"] == wanted_split]
     if processor is None:
         return chosen
     cpus = {str(cell["provenance"].get("cpu", "unknown")) for cell in chosen}

@@ -234,7 +234,9 @@ def test_what_became_of_the_data_is_recorded(monkeypatch):
     monkeypatch.setattr(FakeSource, "load", lambda *_: data)
     outcome = run_cell(task(method("svgpc"), source=source, likelihood="probit", max_iterations=3, inducing="9"))
     found = outcome.result["provenance"]["data"]
-    assert found == {"notes": ["column c dropped"], "constant_columns": 2, "rows": len(split_rows(data)), "inducing": 4}
+    rows = len(split_rows(data))
+    counted = {"rows": rows, "test_rows": 40 - rows, "inducing": 4}
+    assert found == {"notes": ["column c dropped"], "constant_columns": 2, **counted}
     found = run_cell(task(source=source)).result["provenance"]["data"]
     assert "inducing" not in found
 

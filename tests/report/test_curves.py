@@ -201,7 +201,7 @@ def test_colours_are_stable(make_cell):
 def test_more_methods_than_colours(make_cell):
     found = colors_of(make_cell, *(f"m{i}" for i in range(9)))
     assert len(found) == 9
-    assert len(set(found.values())) == 7
+    assert len(set(found.values())) == 8
 
 
 def test_settings_of_one_method_share_the_hue_and_differ_in_line(make_cell):

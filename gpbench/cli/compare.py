@@ -1,0 +1,79 @@
+"""``gpbench compare``: methods against one another on the same splits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command(name="compare")
+@click.argument("methods", nargs=-1, required=True, metavar="METHOD METHOD...")
+@click.option("--dataset", "-d", "datasets", multiple=True, metavar="D", help="Only this data set; may be repeated.")
+@click.option("--split", metavar="S", help="Only this split protocol, such as folds:10.")
+@click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
+@click.option(
+    "--runs", "places", multiple=True, type=click.Path(path_type=Path), metavar="PLACE",
+    help="A results folder, stored cell, or JSON that `gpbench run --json` printed, in place of the store.",
+)  # fmt: skip
+@click.option("--metrics", metavar="LIST", help="Of the tables: nll, error, brier, ece; with commas between.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "markdown", "latex"]), default="text", show_default=True,
+    help="Of the tables.",
+)  # fmt: skip
+@click.option(
+    "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+    help="Write comparison.txt (.md, .tex), comparison.json, ranks.png and profiles.png.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def command(
+    *,
+    methods: tuple[str, ...],
+    datasets: tuple[str, ...],
+    split: str | None,
+    processor: str | None,
+    places: tuple[Path, ...],
+    metrics: str | None,
+    form: str,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare methods by their stored results, paired over splits; nothing is run.
+
+    Within a data set: mean differences with intervals, and the time to 1.02 times the best NLL. Over data sets:
+    Wilcoxon's signed-rank test, average ranks with the critical difference, and performance profiles.
+
+    \b
+    gpbench compare x-gpc svgpc
+    gpbench compare x-gpc svgpc linear -d german -d electricity --output comparison
+    """  # noqa: D301  # click's own mark for lines that must not be wrapped
+    # Heavy imports wait until the command is called.
+    from gpbench.config import load_config  # noqa: PLC0415
+    from gpbench.errors import StoreError  # noqa: PLC0415
+    from gpbench.report.comparison import METRICS, compare  # noqa: PLC0415
+    from gpbench.report.comparison_display import comparison_text  # noqa: PLC0415
+    from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
+
+    columns = METRICS if metrics is None else tuple(name.strip() for name in metrics.split(","))
+    folders = places or (load_config().store,)
+    cells, problems = read_cells([place for place in folders if places or place.exists()], scored=True)
+    for problem in problems:
+        click.echo(f"gpbench: {problem}", err=True)
+    if not cells:
+        raise StoreError(f"there are no results in {', '.join(map(str, folders))}; `gpbench run` makes some")
+    chosen = choose(cells, datasets=datasets, methods=methods, split=split, processor=processor)
+    found = compare(chosen, methods=methods)
+    text = comparison_text(found, format=form, metrics=columns)
+    if output is None:
+        click.echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json)
+        return
+    from gpbench.report.comparison_files import write_comparison  # noqa: PLC0415  # matplotlib is heavy
+
+    written, undrawn = write_comparison(found, output, text=text, format=form)
+    for path in written:
+        click.echo(str(path))
+    for problem in undrawn:
+        click.echo(f"gpbench: {problem}", err=True)

@@ -1,0 +1,181 @@
+"""Who met whom: methods on the same test rows, split by split.
+
+Two results may be set against each other only where they were tested on the same rows after training on the same rows:
+the same content of a data set, scaled alike, under one split protocol, index and seed, with one seed of the schemes and
+one limit of test rows. Such a place is an arena with units; what is not there in both is passed over and said.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from gpbench.errors import UsageError
+from gpbench.report.groups import Cell, Group, group_cells, natural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["Arena", "Contender", "Unit", "arenas_of", "complete", "contenders_of", "one_per_dataset"]
+
+#: Index, count and seed of the split, seed of the scheme, limit of test rows (0 for none).
+Unit: TypeAlias = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True, order=True)
+class Contender:
+    """A method that is compared.
+
+    Attributes
+    ----------
+    label : str
+        The id, with settings where one method stands in an arena with several.
+    method : str
+        Its id.
+    """
+
+    label: str
+    method: str
+
+
+@dataclass(frozen=True, eq=False)
+class Arena:
+    """One data set under one split protocol.
+
+    Attributes
+    ----------
+    dataset : str
+        Id.
+    label : str
+        The id, with what tells several contents of it apart.
+    split : str
+        The protocol.
+    finished : mapping of Contender to mapping of Unit to dict
+        The cells that ended well.
+    started : mapping of Contender to frozenset of Unit
+        The units of all cells, those that failed too.
+    """
+
+    dataset: str
+    label: str
+    split: str
+    finished: Mapping[Contender, Mapping[Unit, Cell]]
+    started: Mapping[Contender, frozenset[Unit]]
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.label}, {self.split}"
+
+    def common(self, contenders: Iterable[Contender]) -> list[Unit]:
+        """The units that all these contenders finished, in order; none where one of them is not here."""
+        found = [set(self.finished.get(each, {})) for each in contenders]
+        return sorted(set.intersection(*found)) if found else []
+
+    def cells(self, contender: Contender, units: Iterable[Unit]) -> list[Cell]:
+        """The contender's cells of some units that it finished."""
+        return [self.finished[contender][unit] for unit in units]
+
+
+def arenas_of(cells: Iterable[Cell]) -> tuple[list[Arena], list[str]]:
+    """The arenas of some cells, in the order of data sets and protocols.
+
+    A method that stands in no arena with more than one choice of settings is one contender under its id, though its
+    settings may differ between data sets (a note says so); else each choice of settings is a contender of its own.
+
+    Returns
+    -------
+    list of Arena
+    list of str
+        Notes, one sentence each.
+    """
+    groups = group_cells(cells)
+    labels: dict[str, set[str]] = defaultdict(set)
+    places: dict[tuple[str, str], list[Group]] = defaultdict(list)
+    several = set()
+    for group in groups:
+        labels[group.method].add(group.method_label)
+        place = places[group.dataset_label, group.split]
+        if any(other.method == group.method for other in place):
+            several.add(group.method)
+        place.append(group)
+    notes = [
+        f"{method} ran with different settings on different data sets ({'; '.join(sorted(known, key=natural))}) "
+        "and is compared as one method."
+        for method, known in sorted(labels.items())
+        if len(known) > 1 and method not in several
+    ]
+    arenas = []
+    for (label, split), members in places.items():
+        finished: dict[Contender, dict[Unit, Cell]] = {}
+        started: dict[Contender, frozenset[Unit]] = {}
+        for group in members:
+            contender = Contender(group.method_label if group.method in several else group.method, group.method)
+            finished[contender] = {_unit(cell): cell for cell in group.finished}
+            started[contender] = frozenset(map(_unit, group.cells))
+        arenas.append(Arena(members[0].dataset, label, split, finished, started))
+    return arenas, notes
+
+
+def complete(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> list[Arena]:
+    """The arenas where all contenders finished at least one unit in common."""
+    return [arena for arena in arenas if arena.common(contenders)]
+
+
+def one_per_dataset(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> tuple[list[Arena], list[str]]:
+    """One arena for each data set, since tests over data sets take these to be independent.
+
+    Of several the one with the most units in common; where they have as many, the first.
+
+    Returns
+    -------
+    list of Arena
+    list of str
+        Notes on what was left out.
+    """
+    rivals: dict[str, list[Arena]] = defaultdict(list)
+    for arena in complete(arenas, contenders):
+        rivals[arena.dataset].append(arena)
+    chosen, notes = [], []
+    for dataset, known in rivals.items():
+        best = max(known, key=lambda arena: len(arena.common(contenders)))
+        chosen.append(best)
+        if len(known) > 1:
+            others = "; ".join(arena.name for arena in known if arena is not best)
+            notes.append(f"Over data sets {dataset} counts once, as {best.name} (not {others}).")
+    return chosen, notes
+
+
+def contenders_of(arenas: Sequence[Arena], methods: Sequence[str] = ()) -> list[Contender]:
+    """All contenders, in the order in which their methods are named, then in natural order.
+
+    Raises
+    ------
+    UsageError
+        There are fewer than two, or no two ever finished the same unit.
+    """
+    places_of = {name: place for place, name in reversed(list(enumerate(methods)))}
+    found = sorted(
+        {each for arena in arenas for each in arena.finished},
+        key=lambda each: (places_of.get(each.method, len(methods)), natural(each.label)),
+    )
+    if len(found) < 2:
+        only = f"only {found[0].label}" if found else "none"
+        raise UsageError(f"a comparison needs results of two methods at the least; there are {only}")
+    if any(arena.common((a, b)) for arena in arenas for i, a in enumerate(found) for b in found[i + 1 :]):
+        return found
+    places = [
+        f"{each.label} on {'; '.join(arena.name for arena in arenas if arena.finished.get(each)) or 'nothing finished'}"
+        for each in found
+    ]
+    raise UsageError(
+        "nothing pairs up: no two of these methods finished the same split of a data set. "
+        f"There is: {', and '.join(places)}"
+    )
+
+
+def _unit(cell: Cell) -> Unit:
+    split = cell["split"]
+    rows = cell.get("limits", {}).get("test_rows") or 0
+    return split["index"], split["count"], split["seed"], cell["seed"], int(rows)

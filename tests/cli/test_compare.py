@@ -1,0 +1,197 @@
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from gpbench.bench.cell import CellSpec, SplitSpec
+from gpbench.bench.limits import Limits
+from gpbench.bench.store import Store
+from gpbench.cli import main
+
+#: Brier 0.185, ECE 0.35.
+ARRAYS = {"test_probabilities": np.array([[0.9, 0.1], [0.4, 0.6]]), "y_test": np.array([0, 0])}
+
+
+def result(method, dataset="german", index=0, *, nll=0.5, seconds=1.0, status="ok", cpu="Zen 4", protocol="folds:10"):
+    spec = CellSpec(
+        method=method,
+        version=1,
+        settings={},
+        limits=Limits(),
+        dataset=dataset,
+        checksum="c" * 64,
+        split=SplitSpec(protocol=protocol, index=index, count=10, seed=0),
+        seed=0,
+        likelihood="logit",
+    )
+    done = status == "ok"
+    trace = {"seconds": [seconds], "iteration": [1], "nll": [nll], "error": [nll / 2], "bound": [None]}
+    return {
+        **spec.description(),
+        "key": spec.key,
+        "status": status,
+        "stopped_by": "converged" if done else None,
+        "metrics": {"nll": nll if done else None, "error": nll / 2 if done else None, "train_seconds": seconds},
+        "trace": trace if done else {name: [] for name in trace},
+        "provenance": {"cpu": cpu, "jobs": 1, "end": "2026-11-27T12:00:00+00:00"},
+        "problem": None if done else {"type": "NumericalError", "message": "no", "iteration": 1},
+    }
+
+
+@pytest.fixture
+def put(tmp_path, monkeypatch):
+    """Puts results into the store that the environment names."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
+    store = Store(tmp_path / "results" / "runs")
+
+    def put(*cells):
+        for cell in cells:
+            store.put(cell, ARRAYS if cell["status"] == "ok" else None)
+
+    return put
+
+
+@pytest.fixture
+def three(put):
+    """Three methods on two data sets and two splits each."""
+    nlls = {"x-gpc": (0.25, 0.5), "svgpc": (0.5, 0.5), "linear": (0.75, 1.0)}
+    put(
+        *(
+            result(method, dataset, index, nll=nll + 0.125 * (dataset == "wine"), seconds=seconds)
+            for dataset in ("german", "wine")
+            for seconds, (method, pair) in enumerate(nlls.items(), start=1)
+            for index, nll in enumerate(pair)
+        )
+    )
+
+
+def compare(*args):
+    return CliRunner().invoke(main, ["compare", *map(str, args)])
+
+
+def test_json_holds_everything(three):
+    done = compare("x-gpc", "svgpc", "linear", "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert [each["label"] for each in found["contenders"]] == ["x-gpc", "svgpc", "linear"]
+    german, wine = found["meetings"]
+    assert (german["dataset"], german["split"], german["splits"], wine["dataset"]) == ("german", "folds:10", 2, "wine")
+    assert german["means"]["nll"] == {"x-gpc": 0.375, "svgpc": 0.5, "linear": 0.875}
+    assert german["means"]["brier"]["x-gpc"] == pytest.approx(0.185)
+    first = german["pairings"][0]
+    assert (first["first"], first["second"], first["differences"]["nll"]["mean"]) == ("x-gpc", "svgpc", -0.125)
+    assert [(each["label"], each["reached"], each["median"]) for each in german["attainment"]] == [
+        ("x-gpc", 2, 1.0), ("svgpc", 1, None), ("linear", 0, None),
+    ]  # fmt: skip
+    assert found["ranks"]["nll"]["labels"] == ["x-gpc", "svgpc", "linear"]
+    assert found["ranks"]["nll"]["ranks"] == [1.0, 2.0, 3.0]
+    assert [each["p"] for each in found["over_datasets"]["nll"]] == [0.5, 0.5, 0.5]
+    shares = {each["label"]: each["share"][-1] for each in found["profiles"]["curves"]}
+    assert shares == {"x-gpc": 1.0, "svgpc": 0.5, "linear": 0.0}
+
+
+def test_tables_for_people(three):
+    done = compare("x-gpc", "svgpc")
+    assert done.exit_code == 0
+    heads = ["Scores on the splits", "Paired differences", "Pairs over data sets", "Average ranks over"]
+    assert [any(line.startswith(head) for line in done.stdout.splitlines()) for head in heads] == [True] * 4
+    assert "german    folds:10  x-gpc   2       0.3750 *" in done.stdout
+    assert "x-gpc - svgpc  2       -0.1250 [" in done.stdout
+
+
+def test_metrics_and_data_sets_are_chosen(three):
+    done = compare("x-gpc", "svgpc", "--metrics", "error", "-d", "wine")
+    assert "NLL" not in done.stdout.split("Goal:")[0]
+    assert "german" not in done.stdout
+    assert (
+        compare("x-gpc", "svgpc", "--metrics", "eror").stderr == "gpbench: unknown metric 'eror'; did you mean error?\n"
+    )
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex"])
+def test_other_formats(three, form):
+    done = compare("x-gpc", "svgpc", "--format", form)
+    start = {"markdown": "## Scores", "latex": "% Scores"}[form]
+    assert done.stdout.startswith(start)
+
+
+def test_a_folder_holds_tables_numbers_and_pictures(three, tmp_path):
+    done = compare("x-gpc", "svgpc", "linear", "--output", tmp_path / "out")
+    assert done.exit_code == 0
+    names = ["comparison.txt", "comparison.json", "ranks.png", "profiles.png"]
+    assert done.stdout.splitlines() == [str(tmp_path / "out" / name) for name in names]
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text())["ranks"]
+    for name in names[2:]:
+        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_pairs_up(put):
+    put(result("x-gpc"), result("svgpc", "wine"))
+    done = compare("x-gpc", "svgpc")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "gpbench: nothing pairs up: no two of these methods finished the same split of a data set. "
+        "There is: x-gpc on german, folds:10, and svgpc on wine, folds:10\n"
+    )
+
+
+def test_one_method_and_unknown_ones(three):
+    assert "two methods at the least; there are only x-gpc" in compare("x-gpc").stderr
+    done = compare("x-gpc", "svgp")
+    assert (done.exit_code, done.stderr) == (2, "gpbench: no results: unknown method 'svgp'; did you mean svgpc?\n")
+    assert (
+        "no results under split contiguous:5; there are: folds:10"
+        in compare("x-gpc", "svgpc", "--split", "contiguous:5").stderr
+    )
+    assert compare().exit_code == 2
+
+
+def test_no_results(put, tmp_path):
+    done = compare("x-gpc", "svgpc")
+    assert done.exit_code == 1
+    assert "there are no results in" in done.stderr
+
+
+def test_failed_cells_are_in_no_pair_and_are_told(put):
+    put(result("x-gpc"), result("x-gpc", index=1, status="failed"), result("svgpc"), result("svgpc", index=1))
+    done = compare("x-gpc", "svgpc", "--json")
+    found = json.loads(done.stdout)
+    assert found["meetings"][0]["splits"] == 1
+    assert found["notes"] == ["x-gpc failed on 1 of the splits that it began of german, folds:10; they are in no pair."]
+
+
+def test_times_of_two_processors_are_not_compared(put, tmp_path):
+    put(result("x-gpc"), result("svgpc", cpu="Apple M4"))
+    found = json.loads(compare("x-gpc", "svgpc", "--json").stdout)
+    assert found["meetings"][0]["attainment"] == []
+    assert found["meetings"][0]["pairings"][0]["differences"]["nll"]["mean"] == 0.0
+    (note,) = found["notes"]
+    assert "different processors (Apple M4; Zen 4)" in note
+    done = compare("x-gpc", "svgpc", "--output", tmp_path / "out")
+    assert done.exit_code == 0
+    assert "profiles.png is not drawn" in done.stderr
+
+
+def test_a_data_set_where_not_all_meet_is_left_out_of_ranks(three, put):
+    put(result("x-gpc", "heart"), result("svgpc", "heart"))
+    found = json.loads(compare("x-gpc", "svgpc", "linear", "--json").stdout)
+    assert found["ranks"]["nll"]["datasets"] == ["german", "wine"]
+    assert found["over_datasets"]["nll"][0]["datasets"] == 3
+    assert found["notes"] == ["Average ranks and profiles leave out where not all methods meet: heart."]
+
+
+def test_one_protocol_is_chosen(put):
+    put(
+        *(
+            result(method, protocol=protocol)
+            for method in ("x-gpc", "svgpc")
+            for protocol in ("folds:10", "contiguous:10")
+        )
+    )
+    both = json.loads(compare("x-gpc", "svgpc", "--json").stdout)
+    assert len(both["meetings"]) == 2
+    assert both["ranks"]["nll"]["datasets"] == ["german"]
+    one = json.loads(compare("x-gpc", "svgpc", "--json", "--split", "contiguous:10").stdout)
+    assert [each["split"] for each in one["meetings"]] == ["contiguous:10"]
