@@ -171,7 +171,7 @@ def test_targets_are_checked(model):
 
 
 def test_likelihoods_by_name_and_description():
-    for name in LIKELIHOODS:
+    for name in LIKELIHOODS.keys() - {"ordinal"}:  # which has no edges of its own
         model = likelihood(name)
         assert model.name == name
         assert set() < model.tasks <= {"binary", "multiclass", "count", "ordinal"}

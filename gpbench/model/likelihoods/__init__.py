@@ -6,13 +6,19 @@ from typing import Any
 from gpbench.errors import UsageError, unknown_name
 from gpbench.model.likelihoods.base import Likelihood, Prediction, Score
 from gpbench.model.likelihoods.bernoulli import Bernoulli, Logit, Probit
+from gpbench.model.likelihoods.gaussian import Gaussian
 from gpbench.model.likelihoods.multiclass import RobustMax
+from gpbench.model.likelihoods.ordinal import Ordinal
+from gpbench.model.likelihoods.poisson import Poisson
 
 __all__ = [
     "LIKELIHOODS",
     "Bernoulli",
+    "Gaussian",
     "Likelihood",
     "Logit",
+    "Ordinal",
+    "Poisson",
     "Prediction",
     "Probit",
     "RobustMax",
@@ -21,12 +27,14 @@ __all__ = [
     "likelihood_from_spec",
 ]
 
-LIKELIHOODS: dict[str, type[Likelihood]] = {kind.name: kind for kind in (Logit, Probit, RobustMax)}
+LIKELIHOODS: dict[str, type[Likelihood]] = {
+    kind.name: kind for kind in (Logit, Probit, Poisson, Ordinal, Gaussian, RobustMax)
+}
 """Likelihood classes by name."""
 
 
 def likelihood(name: str) -> Likelihood:
-    """Likelihood by name, with its default parameters.
+    """Likelihood by name, with its default parameters; an ordinal one has none, see :meth:`Ordinal.of_counts`.
 
     Raises
     ------

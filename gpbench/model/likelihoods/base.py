@@ -76,6 +76,46 @@ class Likelihood(ABC):
         """Name and parameters as JSON can hold them; ``likelihood_from_spec`` reads them."""
         return {"name": self.name}
 
+    @property
+    def free(self) -> Array:
+        """Parameters ψ of the likelihood that can be learned, in a form without bounds, shape (k,); here none."""
+        return np.empty(0)
+
+    @property
+    def free_names(self) -> tuple[str, ...]:
+        """One name for each entry of ``free``."""
+        return ()
+
+    def with_free(self, values: Array) -> Likelihood:
+        """The same likelihood with other parameters ψ, shape (k,).
+
+        Raises
+        ------
+        UsageError
+            Wrong number of parameters.
+        """
+        if np.shape(values) != (0,):
+            raise UsageError(f"likelihood {self.name} has no parameters to learn; got shape {np.shape(values)}")
+        return self
+
+    def free_gradient(self, y: Labels, mu: Array, var: Array) -> Array:  # noqa: ARG002 - none to be differentiated
+        """Derivatives Σ_n ∂e_n/∂ψ of the ``expectations``, shape (k,)."""
+        return np.empty(0)
+
+    def free_derivatives(self, y: Labels, f: Array) -> tuple[Array, Array, Array]:  # noqa: ARG002 - as above
+        """Derivatives in ψ of ℓ and of its first and second derivative in f, each of shape (k, n)."""
+        return np.empty((0, len(f))), np.empty((0, len(f))), np.empty((0, len(f)))
+
+    def third_derivative(self, y: Labels, f: Array) -> Array:  # noqa: ARG002 - there is none here
+        """Third derivative of log p(y | f) in f, shape (n,): what the gradient of Laplace's evidence needs.
+
+        Raises
+        ------
+        UsageError
+            The likelihood does not offer it.
+        """
+        raise UsageError(f"Laplace's method needs a third derivative, which likelihood {self.name} does not offer")
+
     @abstractmethod
     def n_latent(self, classes: int) -> int:
         """Number of latent functions F for a number of classes (0 for counts).
@@ -151,6 +191,24 @@ def check_classes(y: Labels, classes: int) -> None:
         raise DataError(f"labels must be a vector of integers 0..{classes - 1}; got {y.dtype} of shape {y.shape}")
     if y.size and not (y.min() >= 0 and y.max() < classes):
         raise DataError(f"labels must lie in 0..{classes - 1}; got values from {y.min()} to {y.max()}")
+
+
+def check_no_classes(name: str, classes: int) -> None:
+    """Check that there are no classes, as for counts and real numbers.
+
+    Raises
+    ------
+    UsageError
+        There are.
+    """
+    if classes != 0:
+        raise UsageError(f"likelihood {name} takes counts or numbers, not classes; got {classes} classes")
+
+
+def fractional_error(y: Labels, point: Labels) -> Array:
+    """|y - ŷ| / max(|y|, 1) of each row, shape (n,): sheth2015's fractional error, defined where y is 0 too."""
+    y = np.asarray(y, dtype=np.float64)
+    return np.asarray(np.abs(y - point) / np.maximum(np.abs(y), 1.0))
 
 
 def require_binary(name: str, classes: int) -> None:

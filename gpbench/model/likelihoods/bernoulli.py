@@ -56,6 +56,10 @@ class Bernoulli(Likelihood):
         """Second derivative of log p(1 | z)."""
 
     @abstractmethod
+    def _third(self, z: Array) -> Array:
+        """Third derivative of log p(1 | z)."""
+
+    @abstractmethod
     def _log_smaller(self, mean: Array, var: Array) -> Array:
         """Log predictive probability of the less probable class, from latent mean and variance, all of shape (n,)."""
 
@@ -96,6 +100,11 @@ class Bernoulli(Likelihood):
         s = _signs(y)
         z = s * f
         return s * self._slope(z), self._curvature(z)
+
+    def third_derivative(self, y: Labels, f: Array) -> Array:
+        """Third derivative of log p(y | f) in f, shape (n,)."""
+        s = _signs(y)
+        return s * self._third(s * f)
 
     def expectations(self, y: Labels, mu: Array, var: Array) -> tuple[Array, Array, Array]:
         """E ℓ under f ~ N(mu, var) and its derivatives e, g, h, each of shape (n,); walk over blocks for many rows."""
@@ -158,6 +167,10 @@ class Logit(Bernoulli):
     def _curvature(self, z: Array) -> Array:
         return -sigmoid(z) * sigmoid(-z)
 
+    def _third(self, z: Array) -> Array:
+        p, q = sigmoid(z), sigmoid(-z)
+        return p * q * (p - q)
+
     def _log_smaller(self, mean: Array, var: Array) -> Array:
         return log_tail(np.abs(mean), var)
 
@@ -176,6 +189,10 @@ class Probit(Bernoulli):
 
     def _curvature(self, z: Array) -> Array:
         return -probit_curvature(z)
+
+    def _third(self, z: Array) -> Array:
+        r = mills(z)
+        return r * ((z + r) * (z + 2.0 * r) - 1.0)  # of -r (z + r), as r' = -r (z + r)
 
     def _log_smaller(self, mean: Array, var: Array) -> Array:
         return log_ndtr(-np.abs(mean) / np.sqrt(1.0 + var))  # the convolution of Φ with a normal law is Φ again
