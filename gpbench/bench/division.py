@@ -62,7 +62,13 @@ def divide(dataset: Dataset, spec: CellSpec) -> Division:
         Inputs too large to scale.
     """
     protocol = Protocol.parse(spec.split.protocol)
-    split = protocol.split(dataset, spec.split.index, seed=spec.split.seed, test_rows=spec.limits.test_rows)
+    split = protocol.split(
+        dataset,
+        spec.split.index,
+        seed=spec.split.seed,
+        test_rows=spec.limits.test_rows,
+        train_rows=spec.limits.train_rows,
+    )
     if spec.scaling == "standard":
         scaling = standardise(dataset.X, split.train)
     elif spec.scaling == "none":

@@ -1,4 +1,4 @@
-"""The limits of a cell: how long it may train and how many rows it is tested on."""
+"""The limits of a cell: how long it may train, and on how many rows it is trained and tested."""
 
 from __future__ import annotations
 
@@ -23,18 +23,21 @@ class Limits:
         Iterations after which the harness stops a scheme.
     test_rows : int or None
         At most so many rows are held out for testing.
+    train_rows : int or None
+        At most so many of the split's training rows are trained on.
     """
 
     seconds: float | None = None
     iterations: int | None = None
     test_rows: int | None = None
+    train_rows: int | None = None
 
     def __post_init__(self) -> None:
         if self.seconds is not None:
             if not (math.isfinite(self.seconds) and self.seconds > 0):
                 raise UsageError(f"the limit on seconds must be a positive number; got {self.seconds!r}")
             object.__setattr__(self, "seconds", float(self.seconds))
-        for name in ("iterations", "test_rows"):
+        for name in ("iterations", "test_rows", "train_rows"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise UsageError(f"the limit on {name} must be a positive integer; got {value!r}")

@@ -65,8 +65,8 @@ that stands in braces in ``split``: ``split = "active:{active}/10"`` with ``acti
 table gives the setting, or that has no such setting, is not swept over it. A later line wins over an earlier one:
 [defaults], [methods.ID], [sweep], ``settings`` of [overrides.D], ``settings`` of [quick].
 
-Numbers of a method's inducing points may be written 100, "3%" or "all". Unknown names are errors that name the file, the
-line and the nearest known name.
+Numbers of a method's inducing points may be written 100, "3%" or "all". Unknown names are errors that name the file,
+the line and the nearest known name. An outline describes data sets or methods and runs nothing; it may lack methods.
 """
 
 from __future__ import annotations

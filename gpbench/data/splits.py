@@ -37,7 +37,7 @@ PROTOCOLS = {
 """Each protocol's word, with an example."""
 
 # Streams of random numbers that differ although the seed is one.
-_HOLDOUT, _ACTIVE, _LIMIT = 1, 2, 3
+_HOLDOUT, _ACTIVE, _LIMIT, _TRAIN_LIMIT = 1, 2, 3, 4
 
 _MOST_PARTS = 100_000
 """More splits are a slip of the hand; listing their cells would take hours."""
@@ -147,7 +147,15 @@ class Protocol:
             raise UsageError(f"split {self.text} needs at least {self.parts} rows; data set {dataset.id} leaves {rows}")
         return self.parts
 
-    def split(self, dataset: Dataset, index: int, *, seed: int, test_rows: int | None = None) -> Split:
+    def split(
+        self,
+        dataset: Dataset,
+        index: int,
+        *,
+        seed: int,
+        test_rows: int | None = None,
+        train_rows: int | None = None,
+    ) -> Split:
         """One split.
 
         Parameters
@@ -158,8 +166,8 @@ class Protocol:
             Which split, from 0.
         seed : int
             At least 0. ``contiguous`` and ``given`` do not depend on it, but for the choice of ``test_rows``.
-        test_rows : int, optional
-            Keep at most so many test rows, drawn at random.
+        test_rows, train_rows : int, optional
+            Keep at most so many test or training rows, drawn at random; fewer are a part of more.
 
         Raises
         ------
@@ -171,8 +179,9 @@ class Protocol:
             raise UsageError(f"split {self.text} of {dataset.id} has the indices 0..{count - 1}; got {index}")
         if seed < 0:
             raise UsageError(f"a seed must be at least 0; got {seed}")
-        if test_rows is not None and test_rows < 1:
-            raise UsageError(f"the limit of test rows must be at least 1; got {test_rows}")
+        for kind, limit in (("test", test_rows), ("training", train_rows)):
+            if limit is not None and limit < 1:
+                raise UsageError(f"the limit of {kind} rows must be at least 1; got {limit}")
         active = None
         if self.kind == "given":
             train, test = dataset.given[index]
@@ -190,6 +199,9 @@ class Protocol:
         if test_rows is not None and len(test) > test_rows:
             _, chosen = _draw(len(test), test_rows, np.random.default_rng([seed, _LIMIT, index]))
             test = test[chosen]
+        if train_rows is not None and len(train) > train_rows:
+            order = np.random.default_rng([seed, _TRAIN_LIMIT, index]).permutation(len(train))
+            train = train[np.sort(order[:train_rows])]
         return Split(self.text, index, count, seed, train, test, active)
 
     def _test_rows(self, dataset: Dataset) -> int:

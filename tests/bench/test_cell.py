@@ -41,6 +41,7 @@ def test_order_of_settings_plays_no_part():
         {"limits": Limits(seconds=1)},
         {"limits": Limits(iterations=1)},
         {"limits": Limits(test_rows=1)},
+        {"limits": Limits(train_rows=1)},
         {"dataset": "other"},
         {"checksum": "1"},
         {"split": replace(spec().split, protocol="contiguous:3")},
@@ -92,7 +93,7 @@ def test_canonical_json_knows_no_nan():
 @pytest.mark.parametrize(
     "bad",
     [{"seconds": 0}, {"seconds": -1}, {"seconds": float("nan")}, {"seconds": float("inf")}, {"iterations": 0},
-     {"iterations": 1.5}, {"iterations": True}, {"test_rows": 0}],
+     {"iterations": 1.5}, {"iterations": True}, {"test_rows": 0}, {"train_rows": 0}],
     ids=str,
 )  # fmt: skip
 def test_limits_out_of_range_are_refused(bad):

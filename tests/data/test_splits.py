@@ -115,6 +115,18 @@ def test_a_limit_of_test_rows_draws_from_the_test_rows_only(text, limit):
         assert equal(limited, Protocol.parse(text).split(dataset, limited.index, seed=0, test_rows=limit))
 
 
+@given(st.sampled_from(["folds:4", "contiguous:4", "holdout:0.5*2", "active:5/3"]), st.integers(1, 30))
+@settings(deadline=None, max_examples=40)
+def test_a_limit_of_training_rows_draws_from_the_training_rows_only_and_fewer_are_among_more(text, limit):
+    dataset = data(60)
+    more = splits(text, dataset, train_rows=limit + 1)
+    for whole, limited, larger in zip(splits(text, dataset), splits(text, dataset, train_rows=limit), more, strict=True):
+        assert len(limited.train) == min(limit, len(whole.train))
+        assert set(limited.train) <= set(larger.train) <= set(whole.train)
+        assert (np.diff(limited.train) > 0).all()
+        assert np.array_equal(limited.test, whole.test)
+
+
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
@@ -207,3 +219,5 @@ def test_numbers_out_of_range():
         protocol.split(dataset, 0, seed=-1)
     with pytest.raises(UsageError, match="the limit of test rows must be at least 1; got 0"):
         protocol.split(dataset, 0, seed=0, test_rows=0)
+    with pytest.raises(UsageError, match="the limit of training rows must be at least 1; got 0"):
+        protocol.split(dataset, 0, seed=0, train_rows=0)
