@@ -29,7 +29,8 @@
     [methods.klsp-8]                        # one method under several labels
     method = "klsp"                         # by default the table's name
     label = "KLSp M=8"
-    printed = "KLSp M=8"                    # its name in the published file; by default the label
+    printed = "KLSp M=8"                    # its name in the published file; by default the label; a swept name
+                                            # in braces, "KLSp M={inducing}", is replaced in both
     limits = { iterations = 250 }           # in place of the plan's
     split = "active:50/10"                  # in place of the plan's
     inducing = 8
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.method import Method
 
-__all__ = ["CENTRES", "METRICS", "RENDERINGS", "SPREADS", "Override", "Plan", "PlanMethod", "Quick"]
+__all__ = ["CENTRES", "METRICS", "RENDERINGS", "SPREADS", "Override", "Plan", "PlanMethod", "Quick", "Reduction"]
 
 CENTRES = ("mean", "median")
 SPREADS = ("sd", "2sd", "se", "2se")
@@ -149,6 +150,28 @@ class Quick:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reduction:
+    """What was cut short of a plan, by its quick form or on the command line.
+
+    Attributes
+    ----------
+    words : str
+        For the reader, of the quick form; empty otherwise. Results of a quick form are not compared with printed ones.
+    caps : Limits
+        Nothing is above these.
+    splits : int or None
+        At most so many splits.
+    settings : mapping
+        Over all others.
+    """
+
+    words: str = ""
+    caps: Limits = field(default_factory=Limits)
+    splits: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A plan, checked: every name in it is known.
 
@@ -171,14 +194,12 @@ class Plan:
     published : tuple of str
         Files of results/published.
     notes : tuple of str
-        For the reader, printed with whatever is rendered. What was cut short (``--quick``) and what could not be had
-        is added to them before anything is rendered.
+        For the reader, printed with whatever is rendered. What was cut short and what could not be had is added to
+        them before anything is rendered.
     defaults, sweep, figure, overrides, quick
         The tables of these names.
-    reduced : str
-        What was cut short, in words; empty for the whole plan. Results of a reduced plan are judged by nothing.
-    final_settings : mapping
-        Over all others; of the quick form.
+    reduction : Reduction
+        What was cut short.
     """
 
     id: str
@@ -204,8 +225,7 @@ class Plan:
     figure: Mapping[str, Any] = field(default_factory=dict, hash=False)
     overrides: Mapping[str, Override] = field(default_factory=dict, hash=False)
     quick: Quick = field(default_factory=Quick)
-    reduced: str = ""
-    final_settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    reduction: Reduction = field(default_factory=Reduction)
 
     def override(self, dataset: str) -> Override:
         """What is different on a data set; nothing by default."""

@@ -93,7 +93,7 @@ def known(name: str) -> None:
         entry(generators.parse(name)[0])
 
 
-def is_here(name: str, folder: Path) -> bool:
+def is_here(name: str, folder: Path, mirror: str | None = None) -> bool:
     """Whether :func:`load` needs neither network nor mirror.
 
     Parameters
@@ -102,6 +102,8 @@ def is_here(name: str, folder: Path) -> bool:
         As for :func:`load`.
     folder : Path
         The data folder.
+    mirror : str, optional
+        Where it is a folder, what lies in it counts as here.
 
     Raises
     ------
@@ -109,7 +111,7 @@ def is_here(name: str, folder: Path) -> bool:
         No such data set.
     """
     folder = Path(folder)
-    places = Places(folder / "files")
+    places = Places(folder / "files", mirror)
     if name.startswith("openml:"):
         number = openml.openml_id(name)
         return (folder / "prepared" / f"openml-{number}" / "header.json").exists() or _openml_here(number, places)
