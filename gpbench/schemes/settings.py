@@ -16,7 +16,9 @@ __all__ = ["GPSettings", "KernelSettings"]
 class KernelSettings:
     """Kernel and its starting values; a scheme without inducing inputs inherits these fields."""
 
-    kernel: str = setting("se-ard", "kernel: se, se-ard, matern32, matern32-ard, linear-ard, or sums with +")
+    kernel: str = setting(
+        "se-ard", "kernel: se, matern12, matern32 (each also with -ard), linear-ard, quadratic, or sums with +"
+    )
     lengthscale: float | None = setting(
         None, "first length scale; none: the root of the number of inputs", kind=float, minimum=1e-6, maximum=1e6
     )

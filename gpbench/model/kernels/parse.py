@@ -10,6 +10,8 @@ import numpy as np
 from gpbench.errors import UsageError, unknown_name
 from gpbench.model.kernels.base import Kernel, Leaf
 from gpbench.model.kernels.linear import Linear
+from gpbench.model.kernels.matern12 import Matern12
+from gpbench.model.kernels.quadratic import Quadratic
 from gpbench.model.kernels.stationary import SE, Matern32
 from gpbench.model.kernels.sum import Sum
 from gpbench.model.kernels.white import White
@@ -21,15 +23,18 @@ _Make = Callable[[int, float, float], Kernel]
 _MAKERS: dict[str, _Make] = {
     "se": lambda _, variance, ell: SE.of(variance=variance, lengthscales=ell),
     "se-ard": lambda d, variance, ell: SE.of(variance=variance, lengthscales=np.full(d, ell)),
+    "matern12": lambda _, variance, ell: Matern12.of(variance=variance, lengthscales=ell),
+    "matern12-ard": lambda d, variance, ell: Matern12.of(variance=variance, lengthscales=np.full(d, ell)),
     "matern32": lambda _, variance, ell: Matern32.of(variance=variance, lengthscales=ell),
     "matern32-ard": lambda d, variance, ell: Matern32.of(variance=variance, lengthscales=np.full(d, ell)),
     "linear-ard": lambda d, variance, _: Linear.of(variances=np.full(d, variance / d)),
+    "quadratic": lambda _, variance, ell: Quadratic.of(variance=variance, lengthscale=ell),
 }
 
 KERNEL_NAMES: tuple[str, ...] = tuple(_MAKERS)
 """The names that :func:`make_kernel` knows; any of them may be joined with ``+``."""
 
-_KINDS: dict[str, type[Leaf]] = {leaf.kind: leaf for leaf in (SE, Matern32, Linear, White)}
+_KINDS: dict[str, type[Leaf]] = {leaf.kind: leaf for leaf in (SE, Matern12, Matern32, Linear, Quadratic, White)}
 
 
 def make_kernel(name: str, d: int, *, variance: float, lengthscale: float, noise: float) -> Sum:
@@ -38,7 +43,8 @@ def make_kernel(name: str, d: int, *, variance: float, lengthscale: float, noise
     Parameters
     ----------
     name : str
-        ``se``, ``se-ard``, ``matern32``, ``matern32-ard``, ``linear-ard``, or several of them joined with ``+``.
+        ``se``, ``se-ard``, ``matern12``, ``matern12-ard``, ``matern32``, ``matern32-ard``, ``linear-ard``,
+        ``quadratic``, or several of them joined with ``+``.
     d : int
         Number of input columns.
     variance : float

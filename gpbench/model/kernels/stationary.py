@@ -87,7 +87,7 @@ class Stationary(Leaf):
         """Prepare once what depends on Z and ``theta``, for the hot path."""
 
 
-class _Work:
+class Work:
     """Buffers for one number of rows; allocated again only when that number changes."""
 
     __slots__ = ("e", "k", "left", "rows", "squares", "w", "x")
@@ -129,15 +129,15 @@ class StationaryFeatures(Features):
         np.multiply(self._z.T, beta, out=self._right[:d])
         self._right[d] = gamma
         self._right[d + 1] = delta
-        self._work: _Work | None = None
-        self._own: _Work | None = None  # k(Z, Z), when it is asked for
+        self._work: Work | None = None
+        self._own: Work | None = None  # k(Z, Z), when it is asked for
 
     @abstractmethod
     def _augment(self) -> tuple[float, float, Array]:
         """β, γ and δ (m,) of ẑ."""
 
     @abstractmethod
-    def _profile(self, work: _Work) -> None:
+    def _profile(self, work: Work) -> None:
         """From x̂ẑᵀ in ``work.k`` to kernel values in ``work.k`` and E in ``work.e``."""
 
     def cross(self, X: Array) -> Array:
@@ -147,7 +147,7 @@ class StationaryFeatures(Features):
             raise UsageError(f"expected rows with {self._scale.size} columns, as Z has; got {d}")
         work = self._work
         if work is None or b != work.rows:
-            work = self._work = _Work(b, d=d, m=self._z.shape[0])
+            work = self._work = Work(b, d=d, m=self._z.shape[0])
         self._rescale(X, work.x)
         np.vecdot(work.x, work.x, out=work.squares)
         np.matmul(work.left, self._right, out=work.k)
@@ -176,10 +176,10 @@ class StationaryFeatures(Features):
             np.subtract(X, self._centre, out=out)
             np.multiply(out, self._scale, out=out)
 
-    def _gram(self) -> _Work:
+    def _gram(self) -> Work:
         if self._own is None:
             m, d = self._z.shape
-            work = self._own = _Work(m, d=d, m=m)
+            work = self._own = Work(m, d=d, m=m)
             work.x[...] = self._z
             work.squares[...] = self._z_squares
             np.matmul(work.left, self._right, out=work.k)
@@ -187,7 +187,7 @@ class StationaryFeatures(Features):
             np.einsum("ii->i", work.k)[:] = self._variance  # fill_diagonal takes 200 us in Fortran order
         return self._own
 
-    def _gradients(self, G: Array, work: _Work) -> tuple[Array, Array]:
+    def _gradients(self, G: Array, work: Work) -> tuple[Array, Array]:
         d = self._scale.size
         W = np.multiply(G, work.k, out=work.w)
         dlog_variance = None
@@ -224,7 +224,7 @@ class _SEFeatures(StationaryFeatures):
         self._log_variance = math.log(self._variance)
         return 1.0, -0.5, self._log_variance - 0.5 * self._z_squares  # x̂ẑᵀ = log σ² - r̃²/2
 
-    def _profile(self, work: _Work) -> None:
+    def _profile(self, work: Work) -> None:
         np.minimum(work.k, self._log_variance, out=work.k)
         np.exp(work.k, out=work.k)
 
@@ -244,7 +244,7 @@ class _Matern32Features(StationaryFeatures):
     def _augment(self) -> tuple[float, float, Array]:
         return -2.0, 1.0, self._z_squares  # x̂ẑᵀ = r̃²
 
-    def _profile(self, work: _Work) -> None:
+    def _profile(self, work: Work) -> None:
         if work.e is work.k:
             work.e = np.empty_like(work.k)
         np.maximum(work.k, 0.0, out=work.k)
