@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.likelihoods import Likelihood, likelihood
+from gpbench.model.posterior import Posterior
 from gpbench.schemes.base import StopTraining, settings_of
 from gpbench.schemes.settings import GPSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from gpbench.model.inducing import InducingRule
-    from gpbench.model.posterior import Posterior
+    from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Labels, Rows
     from gpbench.schemes.base import OnStep
 
-__all__ = ["BinaryScheme", "TrainingRun"]
+__all__ = ["BinaryScheme", "Run", "TrainingRun", "trained"]
 
 
-class TrainingRun(Protocol):
-    """Training of one posterior."""
+P_co = TypeVar("P_co", bound="Predictor", covariant=True)
+P = TypeVar("P", bound="Predictor")
+
+
+class Run(Protocol[P_co]):
+    """Training of one model, of whatever kind."""
 
     @property
     def moment(self) -> str:
@@ -40,8 +47,34 @@ class TrainingRun(Protocol):
             From ``on_step``.
         """
 
-    def posterior(self) -> Posterior:
+    def posterior(self) -> P_co:
         """The posterior of this moment."""
+
+
+class TrainingRun(Run[Posterior], Protocol):
+    """Training of one Gaussian posterior."""
+
+
+def trained(name: str, start: Callable[[], Run[P]], on_step: OnStep) -> P:
+    """Train to the end, or until ``on_step`` raises StopTraining, and give the posterior of that moment.
+
+    Raises
+    ------
+    NumericalError
+        Past every remedy; the message names the scheme and how far it came.
+    """
+    moment = "start"
+    try:
+        run = start()
+        try:
+            run.train(on_step)
+        except StopTraining:
+            pass
+        finally:
+            moment = run.moment
+        return run.posterior()
+    except NumericalError as error:
+        raise NumericalError(f"{name}, {moment}: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +94,7 @@ class BinaryScheme(GPSettings):
         inducing: InducingRule,
         likelihood: Likelihood,
         rng: np.random.Generator,
-    ) -> TrainingRun:
+    ) -> Run[Predictor]:
         """A training run at its beginning; arguments as in ``fit``."""
 
     def likelihood(self, task: str, n_classes: int) -> Likelihood:
@@ -86,21 +119,14 @@ class BinaryScheme(GPSettings):
         classes: int,
         rng: np.random.Generator,
         on_step: OnStep,
-    ) -> Posterior:
+    ) -> Predictor:
         """Train; see :class:`gpbench.schemes.base.Scheme`."""
         links = next(each.choices for each in settings_of(type(self)) if each.name == "link")
         if likelihood.name not in links:
             raise UsageError(f"{self.name} needs the likelihood {' or '.join(links)}; got {likelihood.name}")
         likelihood.check_targets(y, classes)
-        moment = "start"
-        try:
-            run = self.start(X, y, inducing=inducing, likelihood=likelihood, rng=rng)
-            try:
-                run.train(on_step)
-            except StopTraining:
-                pass
-            finally:
-                moment = run.moment
-            return run.posterior()
-        except NumericalError as error:
-            raise NumericalError(f"{self.name}, {moment}: {error}") from error
+        return trained(
+            self.name,
+            lambda: self.start(X, y, inducing=inducing, likelihood=likelihood, rng=rng),
+            on_step,
+        )

@@ -17,6 +17,8 @@ is written in :mod:`gpbench.model.kl_bound`. L-BFGS-B climbs it twice:
 1. over (m, L), with θ and Z frozen at their first values, for at most ``freeze_iterations`` line searches;
 2. over (m, L, θ, Z) together.
 
+Scaled conjugate gradients can take the place of L-BFGS-B (``optimizer``).
+
 The paper names no starting values and no stages; the stages are its authors' practice (GPy). Z starts as the inducing
 rule gives it. Jitter keeps its absolute value while L-BFGS-B runs, since one that follows θ would need a gradient;
 where a line search fails, mostly because that jitter no longer suffices for K_mm, the search starts again with a new
@@ -28,27 +30,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gpbench.model.kl_bound import KLBound
 from gpbench.model.posterior import Posterior
-from gpbench.optimize.lbfgsb import LBFGSB, Reason
 from gpbench.schemes.base import OnStep, setting
-from gpbench.schemes.batch_settings import LOG_BOUND, BatchSettings, Evaluations
+from gpbench.schemes.batch_settings import LOG_BOUND, BatchSettings, Evaluations, OptimizerChoice
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.search import Reason, Search
 
 __all__ = ["KLSp"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class KLSp(BatchSettings):
+class KLSp(OptimizerChoice, BatchSettings):
     """Batch maximisation of the sparse KL bound by L-BFGS-B."""
 
     link: str = setting("probit", "link function", choices=("probit", "logit"))
@@ -100,18 +102,18 @@ class _Run:
         joint = learn_theta or settings.learn_inducing
         free = np.arange(layout.q_size)
         if not joint:
-            self._finish(self._climb(free, LBFGSB(**self._tolerances())))
+            self._finish(self._climb(free, settings.climber()))
             return
         if settings.freeze_iterations > 0:
-            tolerances = self._tolerances() | {"gradient_tolerance": settings.freeze_tolerance}
-            self._climb(free, LBFGSB(**tolerances, max_iterations=settings.freeze_iterations))
+            frozen = {"gradient_tolerance": settings.freeze_tolerance, "max_iterations": settings.freeze_iterations}
+            self._climb(free, settings.climber(**frozen))
         if learn_theta:
             free = np.concatenate([free, np.arange(layout.q_size, layout.q_size + layout.P)])
         if settings.learn_inducing:
             free = np.concatenate([free, np.arange(layout.q_size + layout.P, layout.size)])
         while self.evaluations.left > 0:
             before = self.value
-            reason = self._climb(free, LBFGSB(**self._tolerances()))
+            reason = self._climb(free, settings.climber())
             settled = math.isfinite(before) and self.value - before <= settings.value_tolerance * abs(before)
             if reason != "line search" or settled:
                 break
@@ -127,7 +129,7 @@ class _Run:
         }
         return Posterior((self._bound.latent(self.x, self._basis),), self._likelihood, classes=2, facts=facts)
 
-    def _climb(self, free: npt.NDArray[np.intp], search: LBFGSB) -> Reason:
+    def _climb(self, free: npt.NDArray[np.intp], search: Search) -> Reason:
         """Search over the unknowns at the places ``free``, from the best state so far."""
         if self.evaluations.left <= 0:
             return "evaluations"
@@ -157,14 +159,6 @@ class _Run:
             objective, self.x[free], max_evaluations=self.evaluations.left, bounds=box, on_evaluation=evaluated
         )
         return outcome.reason
-
-    def _tolerances(self) -> dict[str, Any]:
-        settings = self._settings
-        return {
-            "memory": settings.memory,
-            "gradient_tolerance": settings.gradient_tolerance,
-            "value_tolerance": settings.value_tolerance,
-        }
 
     def _finish(self, reason: Reason) -> None:
         self.stopped_by = "iterations" if reason in {"evaluations", "iterations"} else "converged"

@@ -57,6 +57,18 @@ def test_learns_and_reports_the_bound_of_its_posterior(link, whiten):
     assert posterior.facts["iterations"] == len(bounds) <= 120
 
 
+def test_scaled_conjugate_gradients_reach_the_same_bound():
+    X, y = two_moons()
+    found = {}
+    for optimizer in ("lbfgsb", "scg"):
+        bounds = []
+        scheme = KLSp(optimizer=optimizer, max_iterations=3000, learn_inducing=False, value_tolerance=1e-8)
+        fit(scheme, X, y, on_step=lambda step, bounds=bounds: bounds.append(step.bound))
+        found[optimizer] = bounds
+    assert found["scg"][-1] == pytest.approx(found["lbfgsb"][-1], abs=0.1)
+    assert len(found["scg"]) < 3000
+
+
 def test_the_first_stage_freezes_all_but_q():
     X, y = two_moons()
     kernels, inputs = [], []
