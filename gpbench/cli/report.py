@@ -17,11 +17,12 @@ __all__ = ["command"]
 @click.option("--method", "-m", "methods", multiple=True, metavar="M", help="Only this method; may be repeated.")
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
 @click.option(
-    "--format", "form", type=click.Choice(list(ENDINGS)), help="Of the table; else what PLACE's ending says, or text."
-)
+    "--format", "form", type=click.Choice([*ENDINGS, "html"]),
+    help="Of the table, or html: a page with everything in it. Else what PLACE's ending says, or text.",
+)  # fmt: skip
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="PLACE",
-    help="A file: a table, or where it ends in .png, .pdf or .svg a picture. A folder: table and pictures.",
+    help="A file: a table, a picture (.png, .pdf, .svg) or a page (.html). A folder: table and pictures.",
 )  # fmt: skip
 @click.option(
     "--spread", type=click.Choice(["sd", "2sd", "se", "2se"]), default="2se", show_default=True,
@@ -53,6 +54,7 @@ def command(
     gpbench report --dataset german --format markdown
     gpbench report --metrics nll,brier,ece
     gpbench report --output curves.pdf
+    gpbench report --format html --output page.html
     gpbench report old/results new/results --method x-gpc --output comparison
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
@@ -74,6 +76,11 @@ def command(
     if not cells:
         raise StoreError(f"there are no results in {', '.join(map(str, places))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, processor=processor)
+    if output is None and form == "html":
+        from gpbench.report.page import page  # noqa: PLC0415
+
+        click.echo(page(chosen, title="Results", metrics=columns, spread=spread), nl=False)
+        return
     if output is None:
         click.echo(table(summarise(chosen), format=form or "text", metrics=columns), nl=False)
         return

@@ -5,6 +5,7 @@ place                   what is written
 ======================  ==================================================================
 .png .pdf .svg          the picture: NLL and error over training time
 .txt .csv .md .tex      the table; of another format, or under another name, if one is given
+.html                   one page with everything in it: tables, curves, failed cells, provenance
 a folder, or no ending  the table as ``table.txt`` (or its format's ending), nll.png, error.png
 ======================  ==================================================================
 """
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
     from gpbench.report.groups import Cell
 
-__all__ = ["publish"]
+__all__ = ["PAGE_ENDING", "publish"]
+
+#: Ending of a page.
+PAGE_ENDING = ".html"
 
 
 def publish(
@@ -35,6 +39,7 @@ def publish(
     format: str | None = None,  # noqa: A002  # named as on the command line
     spread: str = "2se",
     metrics: Sequence[str] = SHOWN,
+    title: str = "Results",
 ) -> tuple[list[Path], list[str]]:
     """Write a report.
 
@@ -44,11 +49,13 @@ def publish(
     place : Path
         A file or a folder, as in the table above.
     format : str or None
-        Of the table; None for what the ending says, and text in a folder.
+        Of the table, or ``"html"``; None for what the ending says, and text in a folder.
     spread : str
         Half width of the pictures' bands, see :func:`gpbench.report.curves.figure`.
     metrics : sequence of str
         Of the table, see :func:`gpbench.report.table.table`.
+    title : str
+        Of a page.
 
     Returns
     -------
@@ -65,11 +72,18 @@ def publish(
         The place cannot be written.
     """
     ending = place.suffix.lower()
+    as_page = format == "html" or (format is None and ending == PAGE_ENDING)
+    if as_page and ending not in PICTURES:
+        from gpbench.report.page import write_page  # noqa: PLC0415  # matplotlib's colours are heavy
+
+        page = place / f"page{PAGE_ENDING}" if place.is_dir() or not ending else place
+        write_page(cells, page, title=title, metrics=metrics, spread=spread)
+        return [page], []
     if place.is_dir() or not ending:
         return _folder(cells, place, format or "text", spread, metrics)
     if ending in PICTURES:
         if format is not None:
-            raise UsageError(f"--format {format} is of tables; {place} is a picture")
+            raise UsageError(f"--format {format} is of tables and pages; {place} is a picture")
         from gpbench.report.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
 
         save_curves(cells, place, spread=spread)
@@ -77,7 +91,8 @@ def publish(
     by_ending = {each: name for name, each in ENDINGS.items()}
     if format is None and ending not in by_ending:
         raise UsageError(
-            f"the ending of {place} says nothing: expected {', '.join([*by_ending, *PICTURES])}, a folder, or --format"
+            f"the ending of {place} says nothing: "
+            f"expected {', '.join([*by_ending, PAGE_ENDING, *PICTURES])}, a folder, or --format"
         )
     write_atomically(place, table(summarise(cells), format=format or by_ending[ending], metrics=metrics))
     return [place], []

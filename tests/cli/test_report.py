@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,7 +222,7 @@ def test_a_format_goes_before_the_ending(results, tmp_path):
 def test_an_ending_that_says_nothing(results, tmp_path):
     done = report("--output", tmp_path / "a.dat")
     assert done.exit_code == 2
-    assert "expected .txt, .csv, .md, .tex, .png, .pdf, .svg, a folder, or --format" in done.stderr
+    assert "expected .txt, .csv, .md, .tex, .html, .png, .pdf, .svg, a folder, or --format" in done.stderr
     assert not (tmp_path / "a.dat").exists()
 
 
@@ -230,7 +231,25 @@ def test_a_picture(results, tmp_path):
     assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
     done = report("--output", tmp_path / "b.png", "--format", "csv")
     assert done.exit_code == 2
-    assert "--format csv is of tables" in done.stderr
+    assert "--format csv is of tables and pages" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "flags", [["--output", "a.html"], ["--output", "a.dat", "--format", "html"], ["--format", "html"]]
+)
+def test_a_page(results, flags):
+    done = report(*flags, "-d", "wine")
+    assert done.exit_code == 0
+    name = flags[1] if "--output" in flags else None
+    text = Path(name).read_text(encoding="utf-8") if name else done.stdout
+    assert text.startswith("<!doctype html>")
+    assert "wine" in text
+    assert "german" not in text
+
+
+def test_a_page_in_a_folder(results, tmp_path):
+    assert report("--output", tmp_path / "out", "--format", "html").stdout == f"{tmp_path / 'out' / 'page.html'}\n"
+    assert "is a picture" in report("--output", "a.png", "--format", "html").stderr
 
 
 def test_a_folder_holds_table_and_pictures(results, tmp_path):

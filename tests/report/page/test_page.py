@@ -1,0 +1,143 @@
+import base64
+import hashlib
+import json
+import re
+
+import pytest
+from hostile import NAMES, Reader
+
+from gpbench.report.display import Display, Line, Number
+from gpbench.report.page import Part, Picture, page, write_page
+
+
+def chart_data(text):
+    return json.loads(re.search(r'id="chart-data">(.*?)</script>', text)[1])
+
+
+@pytest.fixture
+def cells(make_cell):
+    trace = [(0.1, 0.7, 0.5), (1.0, 0.5, 0.25)]
+    return [
+        *(make_cell(index=index, trace=trace) for index in range(2)),
+        *(make_cell(method="linear", index=index, nll=0.6) for index in range(2)),
+        make_cell(dataset="wine", index=1, status="failed", message="matrix < 0 & worse"),
+    ]
+
+
+def test_nothing_is_loaded_from_anywhere(cells):
+    picture = Picture("curves", "image/png", b"\x89PNG")
+    found = Reader(page(cells, title="t", plans=[Part(title="Figure 1", pictures=[picture])]))
+    for tag, attributes in found.elements:
+        assert tag not in {"link", "iframe", "object", "embed", "base", "form"}
+        for name in ("src", "href", "action", "data", "srcset"):
+            value = attributes.get(name, "#")
+            assert value.startswith(("#", "data:image/")), (tag, name, value)
+        assert not [name for name in attributes if name.startswith("on")]
+    assert found.all("img") == [
+        {"src": "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode(), "alt": "curves"}
+    ]
+
+
+def test_only_our_own_script_may_run(cells):
+    text = page(cells, title="t")
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    (policy,) = (each["content"] for each in Reader(text).all("meta") if each.get("http-equiv"))
+    assert policy == (f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'")
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in text
+
+
+def test_table_failures_and_provenance(cells):
+    found = Reader(page(cells, title="Two methods"))
+    texts = found.texts
+    assert texts.count("Two methods") == 2  # head and heading
+    assert "5 cells, 2 data sets, 2 methods; 1 failed." in texts
+    assert "0.5000 ± 0.0000" in texts
+    assert "NumericalError: matrix < 0 & worse" in texts
+    row = texts[texts.index("folds:10, 2/10, seed 0") - 2 :][:6]
+    assert row == ["wine", "x-gpc", "folds:10, 2/10, seed 0", "failed", "3", "NumericalError: matrix < 0 & worse"]
+    assert "Zen 4" in texts
+    anchors = {each["href"] for each in found.all("a")}
+    assert anchors == {f"#{each['id']}" for each in found.all("section")}
+
+
+def test_curves_are_means_over_splits(cells):
+    data = chart_data(page(cells, title="t"))
+    assert [each["label"] for each in data["methods"]] == ["linear", "x-gpc"]
+    (chart,) = data["charts"]
+    assert (chart["title"], chart["split"]) == ("german", "folds:10")
+    linear, xgpc = chart["curves"]
+    assert (linear["seconds"], linear["nll"], linear["nll_band"]) == ([1.0], [0.6], [0.0])
+    assert (xgpc["seconds"][0], xgpc["seconds"][-1]) == (0.1, 1.0)
+    assert (xgpc["nll"][0], xgpc["error"][-1], xgpc["splits"], xgpc["of"]) == (0.7, 0.25, 2, 2)
+
+
+def test_values_that_are_not_finite_are_null(make_cell):
+    data = chart_data(page([make_cell(trace=[(0.1, None, 0.5), (1.0, 0.5, 0.5)])], title="t"))
+    assert data["charts"][0]["curves"][0]["nll"][0] is None
+
+
+def test_times_of_two_processors_are_not_drawn(make_cell):
+    text = page([make_cell(), make_cell(index=1, cpu="M4")], title="t")
+    assert chart_data(text)["charts"] == []
+    assert "Not drawn: german, folds:10: times of different processors (M4; Zen 4)." in Reader(text).texts
+
+
+def test_provenance_that_differs_is_counted(make_cell):
+    texts = Reader(page([make_cell(), make_cell(index=1, cpu="M4"), make_cell(index=2)], title="t")).texts
+    assert "M4 (1 cells); Zen 4 (2 cells)" in texts
+
+
+def test_a_plan_has_a_section_of_its_own(cells):
+    shown = Display(
+        ("set", "a"), ("NLL",), (Line(("german", "worse"), (Number("0.5", "0.1", best=True),)),), "best", ("n1",)
+    )
+    found = Reader(page(cells, title="t", plans=[Part(title="Table 1", notes=["n2"], tables=[("x/table1", shown)])]))
+    assert found.texts[found.texts.index("x/table1") :][:9] == [
+        "x/table1", "set", "a", "NLL", "german", "worse", "0.5 ± 0.1", "Bold: best.", "n1",
+    ]  # fmt: skip
+    assert {"class": "worse"} in found.all("td")
+    assert "n2" in found.texts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_names_stay_text(make_cell, name):
+    cells = [
+        make_cell(dataset=name, method=name, protocol=name, cpu=name, settings={name: name}),
+        make_cell(dataset=name, method=name, settings={name: "2"}),
+        make_cell(dataset=name, method=name, status="failed", message=name, settings={name: "2"}, index=1),
+    ]
+    harmless = page([make_cell(dataset="d", method="m", settings={"s": value}) for value in "ab"], title="t")
+    text = page(cells, title=name, plans=[Part(title=name, notes=[name], pictures=[Picture(name, "image/png", b"")])])
+    found = Reader(text)
+    scripts = Reader(harmless).all("script")
+    assert found.all("script") == scripts
+    assert {tag for tag, _ in found.elements} - {tag for tag, _ in Reader(harmless).elements} <= {
+        "img",
+        "figure",
+        "figcaption",
+        "li",
+        "ul",
+        "td",
+        "th",
+        "tr",
+        "div",
+        "table",
+        "caption",
+        "thead",
+        "tbody",
+    }
+    assert not [key for _, attributes in found.elements for key in attributes if key.startswith("on")]
+    assert all(each["src"].startswith("data:image/png;") for each in found.all("img"))
+
+
+def test_the_same_cells_in_any_order_give_the_same_page(cells):
+    assert page(cells, title="t") == page(cells[::-1], title="t")
+
+
+def test_no_cells_at_all(tmp_path):
+    write_page([], tmp_path / "a" / "page.html", title="Nothing")
+    text = (tmp_path / "a" / "page.html").read_text(encoding="utf-8")
+    assert "0 cells, 0 data sets, 0 methods; none failed." in Reader(text).texts
