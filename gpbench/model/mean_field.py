@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CutNormals", "MeanField", "MeanFieldRows", "mean_field_gradient", "mean_field_rows", "newton", "sweep"]
 
-KEPT_BYTES = 64_000_000
+KEPT_BYTES = 32_000_000
 """Features up to this size are kept for the inner loop; larger ones are made anew at each walk."""
 _ROUNDING = 1e-12
 
