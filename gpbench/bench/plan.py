@@ -200,6 +200,8 @@ class Plan:
         The tables of these names.
     reduction : Reduction
         What was cut short.
+    missing : mapping
+        Data set -> why it cannot be had; known once it was looked for.
     """
 
     id: str
@@ -226,6 +228,7 @@ class Plan:
     overrides: Mapping[str, Override] = field(default_factory=dict, hash=False)
     quick: Quick = field(default_factory=Quick)
     reduction: Reduction = field(default_factory=Reduction)
+    missing: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def override(self, dataset: str) -> Override:
         """What is different on a data set; nothing by default."""

@@ -57,7 +57,7 @@ def table(
 def _text(shown: Display) -> str:
     numbers = [_aligned(shown, place) for place in range(len(shown.number_heads))]
     body = [(*map(printable, line.words), *(column[row] for column in numbers)) for row, line in enumerate(shown.lines)]
-    head, *laid = columns([(*shown.word_heads, *shown.number_heads), *body])
+    head, *laid = columns([(*map(printable, shown.word_heads), *shown.number_heads), *body])
     rule = "─" * max(map(len, [head, *laid]))
     best = [f"* {shown.best}."] if shown.best else []
     return "\n".join([head, rule, *laid, rule, *best, *map(printable, shown.notes)]) + "\n"
@@ -77,7 +77,7 @@ def _aligned(shown: Display, place: int) -> list[str]:
 
 def _markdown(shown: Display) -> str:
     written = [
-        "| " + " | ".join((*shown.word_heads, *shown.number_heads)) + " |",
+        "| " + " | ".join((*map(escape_markdown, shown.word_heads), *shown.number_heads)) + " |",
         "|" + "---|" * len(shown.word_heads) + "---:|" * len(shown.number_heads),
     ]
     for line in shown.lines:
@@ -93,7 +93,7 @@ def _markdown(shown: Display) -> str:
 def _latex(shown: Display) -> str:
     best = [f"% bold: {shown.best}"] if shown.best else []
     kinds = "l" * len(shown.word_heads) + "r" * len(shown.number_heads)
-    heads = (*shown.word_heads, *shown.number_heads)
+    heads = (*map(escape_latex, shown.word_heads), *shown.number_heads)
     written = [
         *best,
         *(f"% {printable(note)}" for note in shown.notes),

@@ -1,0 +1,142 @@
+"""``render = "table"``: rows and columns as a paper lays them out, printed numbers and verdicts beneath ours.
+
+A row for each data set (and swept value) and metric, a column for each method; ``table.txt``, ``table.md`` and
+``table.csv``, which has every number in full with its standard error, verdict and reason.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from gpbench.bench.plan_blocks import swept_words
+from gpbench.report.display import NONE, Display, Line
+from gpbench.report.files import write_atomically
+from gpbench.report.plan_numbers import Entry, Result, entries_of
+from gpbench.report.plan_words import cell_words, head_notes, verdict_notes
+from gpbench.report.table import ENDINGS, RENDERERS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from gpbench.bench.plan import Plan
+
+__all__ = ["HEADS", "plan_csv", "plan_display", "render"]
+
+#: Metric -> head of its rows.
+HEADS = {
+    "nll": "NLL",
+    "error": "error",
+    "accuracy": "accuracy",
+    "brier": "Brier",
+    "ece": "ECE",
+    "train_seconds": "time (s)",
+    "bound": "bound",
+}
+
+
+def render(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
+    """Write the table as text, Markdown and csv; see :mod:`gpbench.report.renderers`."""
+    results = entries_of(plan, cells)
+    shown = plan_display(plan, results)
+    written = []
+    for form in ("text", "markdown"):
+        path = folder / f"table{ENDINGS[form]}"
+        head = head_notes(plan)
+        mark = "\n".join(f"> {line}  " if form == "markdown" else line for line in head)
+        write_atomically(path, mark + "\n\n" + RENDERERS[form](shown))
+        written.append(path)
+    path = folder / f"table{ENDINGS['csv']}"
+    write_atomically(path, plan_csv(plan, results))
+    return [*written, path]
+
+
+def plan_display(plan: Plan, results: Sequence[Result]) -> Display:
+    """The table in the paper's layout.
+
+    Parameters
+    ----------
+    plan : Plan
+    results : sequence of Result
+        From :func:`gpbench.report.plan_numbers.entries_of`.
+    """
+    columns = list(dict.fromkeys(result.block.variant for result in results))
+    rows: dict[tuple[str, str], dict[str, Result]] = {}
+    for result in results:
+        key = plan.dataset_label(result.block.dataset), swept_words(result.block.sweep)
+        rows.setdefault(key, {})[result.block.variant] = result
+    timed = len({cpu for result in results for cpu in result.processors}) <= 1
+    lines = []
+    for (dataset, swept), by_method in rows.items():
+        head = f"{dataset}, {swept}" if swept else dataset
+        for metric in plan.metrics:
+            lines += _lines(plan, head, metric, [by_method.get(name) for name in columns], timed=timed)
+            head = ""
+    return Display(
+        word_heads=("data set", "", *columns),
+        number_heads=(),
+        lines=tuple(lines),
+        best="",
+        notes=tuple(verdict_notes(plan, results, timed=timed)),
+    )
+
+
+def _lines(plan: Plan, head: str, metric: str, results: Sequence[Result | None], *, timed: bool) -> list[Line]:
+    """Our row, and where the paper prints anything here, its own and the verdicts'."""
+    found = [None if result is None else result.entries[metric] for result in results]
+    best = _best(found, results, metric)
+    ours = [
+        NONE if result is None else cell_words(plan, result, metric, best=place == best, timed=timed)
+        for place, result in enumerate(results)
+    ]
+    lines = [Line((head, HEADS[metric], *ours), ())]
+    if any(entry is not None and entry.printed is not None for entry in found):
+        printed = [NONE if entry is None or entry.printed is None else entry.printed.text for entry in found]
+        lines.append(Line(("", "  printed", *printed), ()))
+        if metric != "train_seconds":
+            words = [NONE if entry is None or not entry.verdict.word else entry.verdict.word for entry in found]
+            lines.append(Line(("", "  verdict", *words), ()))
+    return lines
+
+
+def _best(found: Sequence[Entry | None], results: Sequence[Result | None], metric: str) -> int | None:
+    """The column with the lowest NLL or error, where all that have run have run on the same splits."""
+    if metric not in {"nll", "error"}:
+        return None
+    known = [
+        (entry.centre, place)
+        for place, (entry, result) in enumerate(zip(found, results, strict=True))
+        if entry is not None and entry.centre is not None and result is not None and not result.note
+    ]
+    return min(known)[1] if len(known) > 1 else None
+
+
+def plan_csv(plan: Plan, results: Sequence[Result]) -> str:
+    """Every number in full: a line for each block and metric."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(
+        [
+            *("dataset", "dataset_label", "method", "label", "swept", "split", "metric", "cells", "failed", "centre"),
+            *(f"spread_{plan.spread}", "standard_error", "printed", "printed_spread", "verdict", "why", "processors"),
+            *("quick",),
+        ]
+    )
+    for result in results:
+        block = result.block
+        for metric, entry in result.entries.items():
+            printed = entry.printed
+            writer.writerow(
+                [
+                    *(block.dataset, plan.dataset_label(block.dataset), block.table.method.id, block.label),
+                    *("; ".join(f"{name}={value}" for name, value in block.sweep.items()), block.split, metric),
+                    *(result.finished + result.failed, result.failed, entry.centre, entry.spread, entry.error),
+                    None if printed is None else "large" if printed.value is None else printed.value,
+                    None if printed is None else printed.spread,
+                    *(entry.verdict.word, entry.verdict.why or result.absent, "; ".join(result.processors)),
+                    bool(plan.reduction.words),
+                ]
+            )
+    return file.getvalue()
