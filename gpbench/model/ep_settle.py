@@ -1,0 +1,179 @@
+"""Fixed points of EP's parallel site updates: damping, acceleration, and what to do when they oscillate.
+
+==========  ======================================================================================  =======
+symbol      meaning                                                                                 shape
+==========  ======================================================================================  =======
+x           site parameters τ and b, flat; the first half holds the precisions τ ≥ 0                 (k,)
+g(x)        the sites that match moments, given the posterior that x makes: one parallel update      (k,)
+f           g(x) - x                                                                                (k,)
+w           weights that make f dimensionless: posterior variances for τ, their roots for b          (k,)
+change      largest |w f|                                                                           scalar
+ε           damping: x + ε f is the plain step                                                      scalar
+X, F        differences of the last few x and f                                                     (k, h)
+==========  ======================================================================================  =======
+
+Plain damped steps settle in 20 to 60 iterations, in the multi-class model in thousands: along functions that are common
+to all classes the data say next to nothing. Anderson's mixing (1965; Walker and Ni 2011) takes
+
+    x + ε f - (X + ε F) γ,   γ = argmin |w (f - F γ)|,
+
+a quasi-Newton step from the last few iterations, and needs a handful. It moves sites only: what they settle at is the
+fixed point of g, mixed or not. The history outlives one call: under an optimiser the next evaluation's map is nearly
+the same one. Precisions stay within 0 and twice what both x and g(x) have, so that no cavity is ever improper.
+
+From zero sites and a wide prior, change stays at several units for some ten iterations while the precisions grow by
+orders of magnitude; mixing begins after that. Plain steps whose f turns round without shrinking oscillate: damping is
+halved. So it is, and mixing starts anew, where change has not fallen for many iterations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FixedPoint", "Outcome", "Proposal"]
+
+Array = npt.NDArray[np.float64]
+
+LEAST_DAMPING = 0.02
+"""Damping is halved down to this."""
+_LOCAL = 0.1
+"""Steps are mixed once change is below this: near the fixed point, where the map is nearly linear."""
+_LEFT = 1.0
+"""They go on being mixed until change is above this, as mixing is not monotone."""
+_PATIENCE = 30
+"""Iterations without a smaller change after which mixing starts anew, with half the damping."""
+_HISTORY_BYTES = 64_000_000
+"""Pairs are dropped to keep within this size."""
+_CONDITION = 1e-10
+"""Directions of the history whose Gram matrix has a relative eigenvalue below this are noise."""
+
+
+class Proposal(NamedTuple):
+    """One parallel update: g(x) and the weights w, each (k,)."""
+
+    target: Array
+    weights: Array
+
+
+class Outcome(NamedTuple):
+    """Where the iteration stopped.
+
+    Attributes
+    ----------
+    x : (k,)
+        The last point that was evaluated, if it settled; otherwise the best one, which is then evaluated again.
+    change : float
+        Largest weighted |g(x) - x| there.
+    iterations : int
+        Evaluations of g.
+    settled : bool
+        Whether ``change`` is within the tolerance.
+    restarts : int
+        Oscillations that were damped.
+    """
+
+    x: Array
+    change: float
+    iterations: int
+    settled: bool
+    restarts: int
+
+
+@dataclass
+class FixedPoint:
+    """Finds x = g(x).
+
+    Attributes
+    ----------
+    damping : float
+        First ε of each call, in (0, 1].
+    tolerance : float
+        Settled when ``change`` is not above it.
+    limit : int
+        Evaluations of g at most.
+    memory : int
+        Pairs of the history; 0: plain damped steps.
+    """
+
+    damping: float = 0.8
+    tolerance: float = 1e-6
+    limit: int = 200
+    memory: int = 10
+
+    def __post_init__(self) -> None:
+        self._moves: deque[tuple[Array, Array]] = deque()
+
+    def settle(self, update: Callable[[Array], Proposal], x: Array) -> Outcome:
+        """Iterate from x (k,).
+
+        Parameters
+        ----------
+        update : callable
+            Gives g(x) and w; the state that it builds belongs to the last x that it was given.
+        """
+        damping, restarts, since = self.damping, 0, 0
+        best, best_change = x, math.inf
+        before: tuple[Array, Array] | None = None
+        plain, near = True, False
+        for iteration in range(1, self.limit + 1):
+            target, weights = update(x)
+            f = target - x
+            change = float(np.max(weights * np.abs(f), initial=0.0))
+            if change <= self.tolerance:
+                return Outcome(x, change, iteration, True, restarts)
+            since += 1
+            if change < best_change:
+                best, best_change, since = x, change, 0
+            if before is not None:
+                self._remember(x - before[0], f - before[1])
+                swings = plain and _swings(weights * before[1], weights * f)
+                if swings or since >= _PATIENCE:
+                    self._moves.clear()
+                    damping, since = max(0.5 * damping, LEAST_DAMPING), 0
+                    restarts += 1
+            before = (x, f)
+            near = change <= (_LEFT if near else _LOCAL)
+            plain = not near or not self._moves
+            x = self._step(x, f, target, weights, damping, plain=plain)
+        update(best)
+        return Outcome(best, best_change, self.limit, False, restarts)
+
+    def forget(self) -> None:
+        """Drop the history: the map is another one."""
+        self._moves.clear()
+
+    def _remember(self, moved: Array, changed: Array) -> None:
+        self._moves.append((moved, changed))
+        while len(self._moves) > min(self.memory, max(1, _HISTORY_BYTES // (2 * moved.nbytes))):
+            self._moves.popleft()
+
+    def _step(self, x: Array, f: Array, target: Array, weights: Array, damping: float, *, plain: bool) -> Array:
+        moved = x + damping * f
+        if not plain:
+            scaled = np.stack([weights * F for _, F in self._moves])
+            gram, right = scaled @ scaled.T, scaled @ (weights * f)
+            values, vectors = np.linalg.eigh(gram)
+            keep = values > _CONDITION * values[-1]
+            gamma = vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep])
+            for part, (X, F) in zip(gamma.tolist(), self._moves, strict=True):
+                moved -= part * X
+                moved -= (part * damping) * F
+        half = len(x) // 2
+        tau = moved[:half]
+        np.clip(tau, 0.0, 2.0 * np.maximum(x[:half], target[:half]), out=tau)
+        return moved
+
+
+def _swings(before: Array, after: Array) -> bool:
+    """Whether a plain step led to the other side and no nearer: f turned round and hardly shrank."""
+    size = float(before @ before)
+    return float(before @ after) < -0.5 * size or (float(before @ after) < 0 and float(after @ after) > size)
