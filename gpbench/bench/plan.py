@@ -67,7 +67,8 @@ table gives the setting, or that has no such setting, is not swept over it. A la
 [defaults], [methods.ID], [sweep], ``settings`` of [overrides.D], ``settings`` of [quick].
 
 Numbers of a method's inducing points may be written 100, "3%" or "all". Unknown names are errors that name the file,
-the line and the nearest known name. An outline describes data sets or methods and runs nothing; it may lack methods.
+the line and the nearest known name. An outline describes data sets or methods and runs nothing; it may lack methods. A
+contraction has its own random inputs; it needs neither data sets nor methods.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ matplotlib's object interface is used throughout, without pyplot and its global 
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
@@ -32,7 +34,14 @@ if TYPE_CHECKING:
 __all__ = ["METRICS", "figure", "save_curves"]
 
 #: Metric -> label of its axis.
-METRICS = {"nll": "test NLL (nats)", "error": "test error"}
+METRICS = {
+    "nll": "test NLL (nats)",
+    "error": "test error",
+    "accuracy": "test accuracy",
+    "bound": "objective (nats)",
+}
+#: Metrics of which more is better: what runs off the scale does so at the bottom.
+_MORE = frozenset({"accuracy", "bound"})
 
 _BANDS = {
     "sd": "mean ± 1 standard deviation over splits",
@@ -43,7 +52,14 @@ _BANDS = {
 _DASHED = (0.0, (3.0, 1.5))
 
 
-def figure(cells: Iterable[Cell], metric: str | Sequence[str] = "nll", *, spread: str = "2se") -> Figure:
+def figure(
+    cells: Iterable[Cell],
+    metric: str | Sequence[str] = "nll",
+    *,
+    spread: str = "2se",
+    head: str = "",
+    notes: Sequence[str] = (),
+) -> Figure:
     """Draw one or several metrics over training time.
 
     Parameters
@@ -54,6 +70,10 @@ def figure(cells: Iterable[Cell], metric: str | Sequence[str] = "nll", *, spread
         Of :data:`METRICS`; several stand side by side.
     spread : str
         Half width of the band: ``"sd"``, ``"2sd"``, ``"se"`` or ``"2se"``.
+    head : str
+        Above the panels, which then do not name their split.
+    notes : sequence of str
+        Below the legend.
 
     Raises
     ------
@@ -75,7 +95,8 @@ def figure(cells: Iterable[Cell], metric: str | Sequence[str] = "nll", *, spread
             f"curves over time need cells of one processor; these ran on {len(cpus)} ({'; '.join(cpus)}): choose one"
         )
     with mpl.rc_context(STYLE):
-        return _draw(groups, metrics, spread, cpus[0])
+        words = [*notes, f"times taken on {cpus[0]}"]
+        return _draw(groups, metrics, spread, words, head=head)
 
 
 def save_curves(
@@ -94,7 +115,7 @@ def save_curves(
     save_figure(figure(cells, metric, spread=spread), path)
 
 
-def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, cpu: str) -> Figure:
+def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: Sequence[str], *, head: str) -> Figure:
     panels: dict[tuple[str, str], list[Group]] = defaultdict(list)
     for group in groups:
         panels[group.dataset_label, group.split].append(group)
@@ -108,22 +129,25 @@ def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, cpu: str
         for offset, metric in enumerate(metrics):
             ax = drawn.add_subplot(rows, columns, place * len(metrics) + offset + 1)
             curves = [(group, curve_of(group, metric, spread=spread)) for group in members]
-            _panel(ax, curves, styles)
+            _panel(ax, curves, styles, more=metric in _MORE)
             ax.set_title(printable(dataset), loc="left")
-            ax.set_title(printable(split), loc="right", fontsize=7.5, fontweight="normal", color="#737373")
+            if not head:
+                ax.set_title(printable(split), loc="right", fontsize=7.5, fontweight="normal", color="#737373")
             if len(metrics) > 1 or place % across == 0:
                 ax.set_ylabel(METRICS[metric])
             if place + across >= len(panels):
                 ax.set_xlabel("training time (s)")
             shown += curves
-    _legend(drawn, shown, styles, band=_BANDS[spread], cpu=cpu)
+    _legend(drawn, shown, styles, band=_BANDS[spread], words=words)
+    if head:
+        drawn.suptitle(printable(head), x=0.01, ha="left", fontsize=10, fontweight="bold")
     return drawn
 
 
-def _panel(ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, Style]) -> None:
+def _panel(ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, more: bool = False) -> None:
     """Draw the curves of one metric on one data set."""
     only = [curve for _, curve in curves]
-    times, values = time_limits(only), value_limits(only)
+    times, values = time_limits(only), _limits(only, more=more)
     time_axis(ax, times)
     ax.set_ylim(*values)
     ax.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
@@ -140,20 +164,28 @@ def _panel(ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, St
             ax.plot(curve.seconds[-1:], curve.mean[-1:], "o", color=style.color, markersize=3.2)
         if len(group.finished) < len(group.cells):
             notes.append(f"{group.method_label}: {len(group.finished)} of {len(group.cells)} splits")
-        if not (curve.mean <= values[1]).any():
+        if not ((curve.mean >= values[0]) if more else (curve.mean <= values[1])).any():
             notes.append(f"{group.method_label}: off scale ({curve.mean[-1]:.3g})")
     if notes:
         ax.text(
             0.99,
-            0.98,
+            0.02 if more else 0.98,
             "\n".join(map(printable, notes)),
             transform=ax.transAxes,
             ha="right",
-            va="top",
+            va="bottom" if more else "top",
             fontsize=7,
             color="#595959",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
         )
+
+
+def _limits(curves: Sequence[Curve], *, more: bool) -> tuple[float, float]:
+    """Lowest and highest value shown, so that the better end is seen whole."""
+    if not more:
+        return value_limits(curves)
+    low, high = value_limits([replace(curve, mean=-curve.mean) for curve in curves])
+    return -high, -low
 
 
 def _point(ax: Axes, curve: Curve, style: Style, label: str, *, until: float) -> None:
@@ -173,9 +205,9 @@ def _point(ax: Axes, curve: Curve, style: Style, label: str, *, until: float) ->
 
 
 def _legend(
-    drawn: Figure, shown: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, band: str, cpu: str
+    drawn: Figure, shown: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, band: str, words: Sequence[str]
 ) -> None:
-    """Below the panels, never over the data: the methods, what the band is, where the times were taken."""
+    """Below the panels, never over the data: the methods, what the band is, and what else must be said."""
     moving = {group.method_label for group, curve in shown if not curve.is_point}
     handles: list[Line2D | Patch] = [
         Line2D([], [], color=style.color, linestyle=style.line, label=printable(label))
@@ -185,11 +217,12 @@ def _legend(
     ]
     if any(curve.band is not None for _, curve in shown):
         handles.append(Patch(facecolor="#7f7f7f", alpha=0.3, linewidth=0, label=band))
+    wide = max(40, int(drawn.get_figwidth() * 19))
     legend = drawn.legend(
         handles=handles,
         loc="outside lower center",
         ncols=min(len(handles), max(3, int(drawn.get_figwidth() / 2.2))),
-        title=f"times taken on {printable(cpu)}",
+        title="\n".join(line for note in words for line in textwrap.wrap(printable(note), wide)),
         title_fontsize=7,
     )
     legend.get_title().set_color("#737373")

@@ -101,12 +101,12 @@ def publish(
 def _folder(
     cells: Sequence[Cell], folder: Path, form: str, spread: str, metrics: Sequence[str]
 ) -> tuple[list[Path], list[str]]:
-    from gpbench.report.curves import METRICS, save_curves  # noqa: PLC0415  # matplotlib is heavy
+    from gpbench.report.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
 
     text = folder / f"table{ENDINGS[form]}"
     write_atomically(text, table(summarise(cells), format=form, metrics=metrics))
     written, problems = [text], []
-    for metric in METRICS:
+    for metric in ("nll", "error"):
         picture = folder / f"{metric}.png"
         try:
             save_curves(cells, picture, metric=metric, spread=spread)

@@ -68,11 +68,48 @@ RENDERERS: dict[str, Renderer] = {
             "title": "of a panel; {dataset}, {n}, {d}, {m} are the label, the training rows, inputs, inducing inputs",
         },
     ),
-    "learning-curves": Renderer("gpbench.report.learning_curves:render", {}),
-    "panels": Renderer("gpbench.report.panels:render", {}),
-    "scatter": Renderer("gpbench.report.scatter:render", {}),
-    "contraction": Renderer("gpbench.report.contraction:render", {}),
-    "outline": Renderer("gpbench.report.plan_outline:render", {}),
+    "learning-curves": Renderer(
+        "gpbench.report.learning_curves:render",
+        {"x": "the swept name along the horizontal axis; the first one by default"},
+    ),
+    "panels": Renderer(
+        "gpbench.report.panels:render",
+        {
+            "columns": "the swept name whose values are the columns; the first one by default",
+            "last": "tables of [methods] for a last column, one for each row in the rows' order",
+            "last_title": "its title",
+        },
+    ),
+    "scatter": Renderer(
+        "gpbench.report.scatter:render",
+        {
+            "x": "metric along the horizontal axis; cpu_seconds by default",
+            "y": "metrics of the vertical axes, a panel each; the plan's metrics without times by default",
+            "join": "the swept name in whose order a method's marks are joined; the first one by default",
+            "against": "a table of [methods] whose predictions every other method's are set against, row by row",
+            "quantities": "with against: of mean, variance, probability; all by default",
+        },
+    ),
+    "contraction": Renderer(
+        "gpbench.report.contraction:render",
+        {
+            "sizes": "active set sizes",
+            "rows": "random inputs, the active set among them",
+            "inputs": "dimensions of the unit cube that they are drawn from",
+            "repeats": "random pairs of covariances for each size",
+            "kernels": "kernels, a row of panels each",
+            "slopes": "slopes of the ordinal likelihood, a panel each",
+        },
+    ),
+    "outline": Renderer(
+        "gpbench.report.plan_outline:render",
+        {
+            "of": "datasets or methods",
+            "heads": "of methods: heads of the columns of texts",
+            "text": "of methods: a table of the texts of each method",
+            "settings": "of methods: settings to show",
+        },
+    ),
 }
 
 

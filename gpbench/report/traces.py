@@ -66,12 +66,15 @@ def trace_of(cell: Cell, metric: str) -> Trace:
     cell : dict
         A stored result.
     metric : str
-        ``"nll"`` or ``"error"``.
+        ``"nll"``, ``"error"``, ``"accuracy"`` or ``"bound"``.
     """
-    seconds, values = cell["trace"]["seconds"], cell["trace"][metric]
+    name = "error" if metric == "accuracy" else metric
+    seconds, values = cell["trace"]["seconds"], cell["trace"][name]
     if not seconds:
-        seconds, values = [cell["metrics"]["train_seconds"]], [cell["metrics"][metric]]
+        seconds, values = [cell["metrics"]["train_seconds"]], [cell["metrics"][name]]
     numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    if metric == "accuracy":
+        numbers = 1.0 - numbers
     return Trace(np.maximum(np.asarray(seconds, dtype=np.float64), _SHORTEST), numbers)
 
 

@@ -140,7 +140,7 @@ def test_nothing_to_draw(make_cell):
 
 
 def test_what_is_unknown_is_refused(cells):
-    with pytest.raises(UsageError, match="metric must be one of nll, error; got 'nlll'"):
+    with pytest.raises(UsageError, match="metric must be one of nll, error, accuracy, bound; got 'nlll'"):
         figure(cells, "nlll")
     with pytest.raises(UsageError, match="spread must be one of sd, 2sd, se, 2se; got '3sd'"):
         figure(cells, spread="3sd")
