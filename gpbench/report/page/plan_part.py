@@ -1,0 +1,44 @@
+"""A plan as a section of a page: its table with verdicts, or its pictures, and what must be said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from gpbench.report.page.parts import Part, pictures_of
+from gpbench.report.renderers import renderer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpbench.bench.plan import Plan
+
+__all__ = ["plan_part"]
+
+
+def plan_part(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> Part:
+    """The section of one plan.
+
+    Parameters
+    ----------
+    plan : Plan
+    cells : sequence of mapping
+        As a renderer is given them, see :mod:`gpbench.report.renderers`.
+
+    Raises
+    ------
+    GpbenchError
+        What the plan's renderer raises.
+    """
+    title = " ".join(part for part in (plan.paper, plan.title) if part)
+    if plan.render == "table":
+        from gpbench.report.plan_numbers import entries_of  # noqa: PLC0415  # pages of stored cells need no plans
+        from gpbench.report.plan_table import plan_display  # noqa: PLC0415
+        from gpbench.report.plan_words import head_notes  # noqa: PLC0415
+
+        shown = plan_display(plan, entries_of(plan, cells))
+        return Part(title=title, notes=head_notes(plan), tables=[(plan.id, shown)])
+    with TemporaryDirectory() as folder:
+        pictures = pictures_of(renderer_of(plan)(plan, cells, Path(folder)))
+    return Part(title=title, notes=plan.notes, pictures=pictures)
