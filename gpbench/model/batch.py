@@ -76,15 +76,20 @@ class BatchBasis:
         Y = blas.dgemm(1.0, T_bar, T, trans_a=1)
         if extra is not None:
             Y += extra
+        dtheta, dZ = self.cross_pullback(X, T_bar, h=h)
+        more_theta, more_Z = self.gram_pullback(Y)
+        return dtheta + more_theta, dZ + more_Z
+
+    def cross_pullback(self, X: Array, T_bar: Array, *, h: Array) -> tuple[Array, Array]:
+        """The part of :meth:`pullback` that goes through K_nm and κ: for walks over many blocks, which sum up Y."""
+        dtheta, dZ = self._features.pullback(trsm(self.L, T_bar, side="right", overwrite=True))
+        return dtheta + self.kernel.diag_pullback(X, h), dZ
+
+    def gram_pullback(self, Y: Array) -> tuple[Array, Array]:
+        """The part that goes through L; Y (M, M) is overwritten."""
         Y *= _half_lower(len(self.L))
         gram = trsm(self.L, Y + Y.T, trans=True, overwrite=True)
-        gram = trsm(self.L, gram, side="right", overwrite=True)
-        cross = trsm(self.L, T_bar, side="right", overwrite=True)
-        dtheta, dZ = self._features.pullback(cross)
-        more_theta, more_Z = self._features.gram_pullback(gram)
-        dtheta = dtheta + more_theta
-        dtheta += self.kernel.diag_pullback(X, h)
-        return dtheta, dZ + more_Z
+        return self._features.gram_pullback(trsm(self.L, gram, side="right", overwrite=True))
 
 
 @lru_cache(maxsize=8)

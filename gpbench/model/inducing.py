@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,6 +121,12 @@ class InducingRule:
         rows = _finite(np.ascontiguousarray(sample, dtype=np.float64))
         seed = int(rng.integers(2**31))
         return _mixed(rows, M, seed=seed) if self.rule == "mixed" else _kmeans(rows, M, seed=seed)
+
+    def for_latent(self, c: int) -> InducingRule:
+        """The rule of the c-th latent function: the same way of choosing, from a seed of its own (c = 0: this rule)."""
+        if c == 0:
+            return self
+        return replace(self, seed=int(np.random.SeedSequence([self.seed, c]).generate_state(1)[0]))
 
     def _parsed(self) -> tuple[float, bool]:
         """Amount (infinite for ``all``) and whether it is a percentage."""

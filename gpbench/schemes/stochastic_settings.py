@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpbench.model.posterior import Posterior
     from gpbench.model.rows import Labels, Rows
 
-__all__ = ["StochasticSettings", "Watch"]
+__all__ = ["MinibatchSettings", "StochasticSettings", "Watch"]
 
 HELD_OUT_FROM = 10_000
 """Rows from which on the rule ``auto`` spares some for validation."""
@@ -28,11 +28,10 @@ LEAST_ROWS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class StochasticSettings(BinaryScheme):
-    """What a scheme that takes one mini-batch at a time can be told."""
+class MinibatchSettings:
+    """Of training by one mini-batch at a time, whatever the task."""
 
     batch_size: int = setting(100, "rows in a mini-batch", minimum=1)
-    max_iterations: int = setting(10_000, "iterations at most", minimum=1)
     stop: str = setting(
         "auto",
         "stopping rule; auto: held-out from 10,000 rows on, else none",
@@ -42,12 +41,19 @@ class StochasticSettings(BinaryScheme):
     validation: int = setting(2000, "rows held out for the stopping rule, at most a tenth", minimum=1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class StochasticSettings(MinibatchSettings, BinaryScheme):
+    """What a scheme for two classes that takes one mini-batch at a time can be told."""
+
+    max_iterations: int = setting(10_000, "iterations at most", minimum=1)
+
+
 class Watch:
     """Looks at the NLL of held-out training rows now and then, and says when it no longer falls.
 
     Parameters
     ----------
-    settings : StochasticSettings
+    settings : MinibatchSettings
     X, y : (n, d), (n,)
         All training rows.
     rng : numpy.random.Generator
@@ -59,7 +65,7 @@ class Watch:
         Row numbers held out, ascending.
     """
 
-    def __init__(self, settings: StochasticSettings, X: Rows, y: Labels, *, rng: np.random.Generator) -> None:
+    def __init__(self, settings: MinibatchSettings, X: Rows, y: Labels, *, rng: np.random.Generator) -> None:
         n = len(X)
         wanted = settings.stop == "held-out" or (settings.stop == "auto" and n >= HELD_OUT_FROM)
         self.rows: npt.NDArray[np.int64] | None = None
