@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
     from multiprocessing.process import BaseProcess
 
-__all__ = ["Executor", "Processes", "Serial", "executor"]
+__all__ = ["Executor", "Processes", "Serial", "executor", "executor_for"]
 
 
 class Executor(Protocol):
@@ -38,6 +38,9 @@ class Executor(Protocol):
     def run(self, tasks: Iterable[Task]) -> Generator[Outcome]:
         """Outcomes as they come, one for each task that was started."""
 
+    def close(self) -> None:
+        """Let go of what it holds."""
+
 
 class Serial:
     """One cell after another, in this process: the right choice for timings."""
@@ -49,6 +52,9 @@ class Serial:
             yield outcome
             if outcome.halted:
                 return
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 @dataclass
@@ -140,6 +146,9 @@ class Processes:
             for worker in workers:
                 worker.end()
 
+    def close(self) -> None:
+        """Nothing is held between runs."""
+
     def _start(self, task: Task) -> _Worker:
         content = _pickled(task)
         here, there = self._context.Pipe()
@@ -161,6 +170,26 @@ def executor(jobs: int) -> Executor:
         Fewer than one.
     """
     return Serial() if jobs == 1 else Processes(jobs)
+
+
+def executor_for(*, jobs: int | None, scheduler: str | None) -> tuple[Executor, int]:
+    """The executor that the options of a command ask for, and how many cells it runs at a time.
+
+    Raises
+    ------
+    UsageError
+        Both are given, or the cluster cannot be reached.
+    """
+    if scheduler is None:
+        return executor(1 if jobs is None else jobs), 1 if jobs is None else jobs
+    if jobs is not None:
+        raise UsageError(
+            f"--scheduler {scheduler} and --jobs {jobs} exclude one another: a cluster has its own workers"
+        )
+    from gpbench.bench.dask_cluster import DaskCluster  # noqa: PLC0415  # an optional dependency
+
+    cluster = DaskCluster(scheduler)
+    return cluster, cluster.workers
 
 
 def _ready(workers: list[_Worker]) -> list[_Worker]:

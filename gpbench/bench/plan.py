@@ -202,7 +202,7 @@ class Plan:
     reduction : Reduction
         What was cut short.
     missing : mapping
-        Data set -> why it cannot be had; known once it was looked for.
+        Data set -> why it cannot be had, in a line; known once it was looked for.
     """
 
     id: str

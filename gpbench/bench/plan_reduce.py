@@ -14,7 +14,40 @@ if TYPE_CHECKING:
 
     from gpbench.bench.plan import Plan
 
-__all__ = ["quick_form", "restricted"]
+__all__ = ["asked_for", "quick_form", "restricted"]
+
+
+def asked_for(
+    plan: Plan,
+    *,
+    datasets: str | None = None,
+    methods: str | None = None,
+    splits: int | None = None,
+    seconds: float | None = None,
+    quick: bool = False,
+) -> Plan:
+    """The plan that the options of a command ask for; the plan itself where none is given.
+
+    Parameters
+    ----------
+    plan : Plan
+    datasets, methods : str or None
+        Names with commas between.
+    splits, seconds
+        As for :func:`restricted`.
+    quick : bool
+        The quick form of what is left.
+
+    Raises
+    ------
+    UsageError
+        A name that the plan does not have, or a number out of range.
+    """
+    named = [[] if text is None else [name.strip() for name in text.split(",")] for text in (datasets, methods)]
+    found = plan
+    if any(named) or splits is not None or seconds is not None:
+        found = restricted(plan, datasets=named[0], methods=named[1], splits=splits, seconds=seconds)
+    return quick_form(found) if quick else found
 
 
 def restricted(
@@ -78,6 +111,7 @@ def quick_form(plan: Plan) -> Plan:
     )
     splits = min(quick.splits, plan.reduction.splits or quick.splits)
     datasets = tuple(each for each in plan.datasets if quick.datasets is None or each in quick.datasets)
+    datasets = datasets or plan.datasets  # others were asked for
     words = (
         f"QUICK FORM, not for its numbers: at most {splits} splits, {quick.train_rows:,} training rows, "
         f"{quick.test_rows:,} test rows, {quick.iterations:,} iterations and {caps.seconds:g} s a cell"

@@ -2,7 +2,7 @@
 
 The model counts floating point operations. A step of a scheme with M inducing inputs on b rows (the mini-batch, or all)
 of d inputs takes 10 b M^2 + 4 b M d + 5 M^3 of them for each latent function, a scheme without inducing inputs 10 n^3
-where it has a setting ``max_rows`` (it factors an n x n matrix), and 100 n d otherwise. A core does 4e9 in a second, a
+where it has a kernel (it factors an n x n matrix), and one without either 100 n d in all. A core does 4e9 in a second, a
 step takes no less than 0.3 ms, and a cell 1 s beside its training. ``max_iterations`` (or 1,000) steps are taken, since
 when a scheme converges is not known, and a limit on seconds is kept.
 """
@@ -127,7 +127,7 @@ def _model(block: Block) -> float | None:
     if "inducing" in settings:
         M = _inducing(settings["inducing"], n, block.split)
         work = latents * (10.0 * b * M**2 + 4.0 * b * M * d + 5.0 * M**3)
-    elif "max_rows" in settings:
+    elif "kernel" in settings:
         work = 10.0 * float(n) ** 3
     else:
         work, steps = 100.0 * n * d, 1

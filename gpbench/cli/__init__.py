@@ -23,8 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("gpbench.cli.list", "Show methods with their settings, data sets and plans."),
     "fetch": ("gpbench.cli.fetch", "Download, check and prepare data sets."),
     "run": ("gpbench.cli.run", "Run methods on data sets, cell by cell, under one clock."),
+    "reproduce": ("gpbench.cli.reproduce", "Run a paper's table or figure, or a plan of your own."),
     "report": ("gpbench.cli.report", "Make tables and curves from stored results."),
     "compare": ("gpbench.cli.compare", "Set methods against one another, paired over splits."),
+    "peers": ("gpbench.cli.peers", "Install and show environments for rivals from other libraries."),
     "doctor": ("gpbench.cli.doctor", "Show versions, BLAS, threads and folders: what a bug report needs."),
 }
 

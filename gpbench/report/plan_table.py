@@ -63,17 +63,13 @@ def plan_display(plan: Plan, results: Sequence[Result]) -> Display:
         From :func:`gpbench.report.plan_numbers.entries_of`.
     """
     columns = list(dict.fromkeys(result.block.variant for result in results))
-    rows: dict[tuple[str, str], dict[str, Result]] = {}
-    for result in results:
-        key = plan.dataset_label(result.block.dataset), swept_words(result.block.sweep)
-        rows.setdefault(key, {})[result.block.variant] = result
     timed = len({cpu for result in results for cpu in result.processors}) <= 1
     lines = []
-    for (dataset, swept), by_method in rows.items():
-        head = f"{dataset}, {swept}" if swept else dataset
+    for head, by_method in _rows(plan, results):
+        name = head
         for metric in plan.metrics:
-            lines += _lines(plan, head, metric, [by_method.get(name) for name in columns], timed=timed)
-            head = ""
+            lines += _lines(plan, name, metric, [by_method.get(column) for column in columns], timed=timed)
+            name = ""
     return Display(
         word_heads=("data set", "", *columns),
         number_heads=(),
@@ -81,6 +77,21 @@ def plan_display(plan: Plan, results: Sequence[Result]) -> Display:
         best="",
         notes=tuple(verdict_notes(plan, results, timed=timed)),
     )
+
+
+def _rows(plan: Plan, results: Sequence[Result]) -> list[tuple[str, dict[str, Result]]]:
+    """The results of each data set and choice of swept values; a method that is not swept stands in every row."""
+    rows = []
+    for dataset in plan.datasets:
+        own = [result for result in results if result.block.dataset == dataset]
+        sweeps = [dict(pairs) for pairs in dict.fromkeys(tuple(result.block.sweep.items()) for result in own)]
+        for sweep in sweeps:
+            if not any(sweep.items() < other.items() for other in sweeps):
+                words = swept_words(sweep)
+                head = plan.dataset_label(dataset) + (f", {words}" if words else "")
+                inside = {each.block.variant: each for each in own if each.block.sweep.items() <= sweep.items()}
+                rows.append((head, inside))
+    return rows
 
 
 def _lines(plan: Plan, head: str, metric: str, results: Sequence[Result | None], *, timed: bool) -> list[Line]:

@@ -1,0 +1,99 @@
+"""``gpbench reproduce``: a plan's cells, its table or figure, and verdicts."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command(name="reproduce")
+@click.argument("plan", metavar="PAPER/ITEM|PLAN.toml")
+@click.option("--datasets", metavar="LIST", help="Only these data sets of the plan; with commas between.")
+@click.option("--methods", metavar="LIST", help="Only these methods of the plan; with commas between.")
+@click.option("--folds", type=int, metavar="K", help="Only the first K splits of each data set.")
+@click.option("--max-seconds", type=float, metavar="S", help="Training seconds after which a cell is stopped.")
+@click.option("--quick", is_flag=True, help="Few splits, rows and iterations: to see that it runs.")
+@click.option("--jobs", type=int, metavar="J", help="Cells at a time, in processes; disturbs clocks.")
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask cluster: tcp://host:8786.")
+@click.option("--threads", type=int, default=1, show_default=True, metavar="T", help="BLAS threads of a cell.")
+@click.option("--dry-run", is_flag=True, help="Say what would run, for how long, and which data are missing.")
+@click.option("--force", is_flag=True, help="Run finished cells again.")
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where files go.")
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    plan: str,
+    datasets: str | None,
+    methods: str | None,
+    folds: int | None,
+    max_seconds: float | None,
+    quick: bool,
+    jobs: int | None,
+    scheduler: str | None,
+    threads: int,
+    dry_run: bool,
+    force: bool,
+    output: Path | None,
+) -> None:
+    """Run a plan and write its table or figure, with the printed numbers beside ours and a verdict for each.
+
+    Plans of the papers are known as PAPER/ITEM (`gpbench list plans`); one of your own is a TOML file of the same form.
+    What is stored is not run again, so that a plan may be interrupted and goes on. Data that cannot be had are
+    reported, and the rest goes on.
+
+    \b
+    gpbench reproduce wenzel2019/table1 --dry-run
+    gpbench reproduce wenzel2019/table1 --datasets german,diabetes
+    gpbench reproduce hensman2015/fig1 --quick
+    """  # noqa: D301  # click's own mark for lines that must not be wrapped
+    # Heavy imports wait until the command is called.
+    from gpbench.bench.execution import executor_for  # noqa: PLC0415
+    from gpbench.bench.plan_read import find_plan  # noqa: PLC0415
+    from gpbench.bench.plan_reduce import asked_for  # noqa: PLC0415
+    from gpbench.bench.plan_run import look_ahead, run_plan  # noqa: PLC0415
+    from gpbench.bench.progress import Progress  # noqa: PLC0415
+    from gpbench.bench.store import Store  # noqa: PLC0415
+    from gpbench.config import load_config  # noqa: PLC0415
+    from gpbench.data.meter import Meter  # noqa: PLC0415
+    from gpbench.report.plan_output import folder_of, outlook_lines, plan_text, scored, write_plan  # noqa: PLC0415
+    from gpbench.report.renderers import check_figure  # noqa: PLC0415
+
+    config = load_config()
+    whole = find_plan(plan)
+    check_figure(whole)
+    chosen = asked_for(whole, datasets=datasets, methods=methods, splits=folds, seconds=max_seconds, quick=quick)
+    store = Store(config.store)
+    if dry_run:
+        lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store), jobs=jobs or 1)
+        click.echo("\n".join(lines))
+        return
+    runner, at_once = executor_for(jobs=jobs, scheduler=scheduler)
+    with closing(runner), closing(Meter()) as meter, closing(Progress()) as progress:
+        found = run_plan(
+            chosen,
+            config,
+            store,
+            executor=runner,
+            jobs=at_once,
+            threads=threads,
+            force=force,
+            progress=meter,
+            watch=progress,
+            say=lambda words: click.echo(f"gpbench: {words}", err=True),
+        )
+    cells = scored(found, store)
+    place = output or folder_of(found.plan, config, whole=chosen == whole)
+    written = write_plan(found.plan, cells, place)
+    if found.plan.render == "table":
+        click.echo(plan_text(found.plan, cells, "text"))
+    for path in written:
+        click.echo(str(path))
+    if found.plan.missing and len(found.plan.missing) == len(found.plan.datasets):
+        context.exit(3)
+    if found.failed:
+        context.exit(4)
