@@ -281,7 +281,8 @@ def newton(rows: MeanFieldRows, *, tolerance: float, limit: int, m_w: Array | No
             if settled or there.psi <= here.psi - 1e-4 * step * gain + _ROUNDING * abs(here.psi) or walks >= limit:
                 break
             step *= 0.5
-        here = there
+        if there.psi <= here.psi + _ROUNDING * abs(here.psi):
+            here = there
     q = CutNormals.of(here.z, pi=rows.pi, signs=rows.signs)
     value = rows.value(here.z, q, p=here.p)
     return MeanField(rows, value, here.z, here.m_w, walks, settled)
