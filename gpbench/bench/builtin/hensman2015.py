@@ -13,10 +13,31 @@ METHODS = (
         scheme="gpbench.schemes.klsp:KLSp",
     ),
     Method(
+        id="mfsp",
+        title="Sparse mean-field bound, its inner loop solved at each evaluation, under L-BFGS-B",
+        tasks=BINARY,
+        paper="hensman2015",
+        scheme="gpbench.schemes.mfsp:MFSp",
+    ),
+    Method(
         id="klsp-sgd",
         title="Sparse KL bound on mini-batches by AdaDelta or Adam, everything optimised",
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+    ),
+    Method(
+        id="sparse-map",
+        title="The bound that the paper abandons: q(u) at the mode, its covariance blind to the labels",
+        tasks=BINARY,
+        paper="hensman2015",
+        scheme="gpbench.schemes.sparse_map:SparseMAPScheme",
+    ),
+    Method(
+        id="kl",
+        title="Full variational Gaussian approximation in 2n unknowns, hyper-parameters by its bound",
+        tasks=BINARY,
+        paper="hensman2015",
+        scheme="gpbench.schemes.kl:KL",
     ),
 )
