@@ -13,6 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.limits import Limits
+from gpbench.data.catalogue import entries
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
 
@@ -109,6 +110,8 @@ def _variants(plan: Plan, table: PlanMethod) -> list[dict[str, Any]]:
 
 def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any], place: tuple[int, int]) -> Block:
     override = plan.override(dataset)
+    if entry := entries().get(dataset.partition(":")[0]):
+        table.method.check_task(entry.task, dataset)
     split = Protocol.parse((override.split or table.split or plan.split).format(**values)).text
     limits = _limits(plan, table, dataset, values)
     named = {word for text in (table.label, table.printed) for word in re.findall(r"\{(\w+)\}", text)}

@@ -19,12 +19,14 @@ from gpbench.bench.plan_tables import (
     read_sweep,
 )
 from gpbench.bench.plan_values import integer, known_keys, limits, one_of, table, text, texts
+from gpbench.data import generators
+from gpbench.data.catalogue import entry
 from gpbench.errors import UsageError, reason, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["PAPERS", "find_plan", "read_plan", "shipped"]
+__all__ = ["PAPERS", "find_plan", "is_plan", "read_plan", "shipped"]
 
 PAPERS = Path(model.__file__).parents[1] / "papers"
 """The plans that come with gpbench."""
@@ -57,6 +59,12 @@ def find_plan(name: str) -> Plan:
     raise unknown_name("plan", name, known)
 
 
+def is_plan(name: str) -> bool:
+    """Whether a name means a plan: ``PAPER/ITEM`` of one that ships, a paper's folder and a slip, or a TOML file."""
+    paper, slash, _ = name.partition("/")
+    return name.endswith(".toml") or name in shipped() or (bool(slash) and (PAPERS / paper).is_dir() and bool(paper))
+
+
 def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # the plan's id
     """Read and check a plan.
 
@@ -85,6 +93,8 @@ def _plan(body: Mapping[str, Any], top: Place, name: str) -> Plan:
     known_keys(body, _KEYS, top)
     title, render = text(top, body, "title"), one_of(top, body, "render", model.RENDERINGS, "table")
     datasets = texts(top, body, "datasets", () if render == "contraction" else None)
+    for each in datasets:
+        _dataset(each, top)
     found = tuple(read_method(each, one, top.inside("methods")) for each, one in table(body, top, "methods").items())
     if not found and render not in {"outline", "contraction"}:
         raise top.error("a plan needs at least one table [methods.ID]")
@@ -138,6 +148,16 @@ def _metrics(body: Mapping[str, Any], top: Place) -> tuple[str, ...]:
         if each not in model.METRICS:
             raise top.error(unknown_name("metric", each, model.METRICS), key="metrics")
     return chosen
+
+
+def _dataset(name: str, top: Place) -> None:
+    """See that a data set is one of the catalogue, or a file beside the plan or in the current folder."""
+    if name.startswith("openml:") or Path(name).is_file() or (top.path.parent / name).is_file():
+        return
+    try:
+        entry(generators.parse(name)[0])
+    except UsageError as error:
+        raise top.error(error, key="datasets") from None
 
 
 def _once(names: Iterable[str], place: Place, key: str) -> None:

@@ -1,10 +1,10 @@
 """How long a plan will take: from stored cells of the same kind where there are any, else from a model of the work.
 
 The model counts floating point operations. A step of a scheme with M inducing inputs on b rows (the mini-batch, or all)
-of d inputs takes 10 b M^2 + 4 b M d + 5 M^3 of them for each latent function, a scheme without inducing inputs 10 n^3
-where it has a kernel (it factors an n x n matrix), and one without either 100 n d in all. A core does 4e9 in a second, a
-step takes no less than 0.3 ms, and a cell 1 s beside its training. ``max_iterations`` (or 1,000) steps are taken, since
-when a scheme converges is not known, and a limit on seconds is kept.
+of d inputs takes 10 b M^2 + 4 b M d + 5 M^3 of them for each latent function, one of the at most 100 steps of a scheme
+that factors n x n matrices (it has a kernel and no inducing inputs) 3 n^3, and a scheme without either 100 n d in all. A core does 4e9 in a second,
+a step takes no less than 0.3 ms, and a cell 1 s beside its training. ``max_iterations`` (or 1,000) steps are taken,
+since when a scheme converges is not known, and a limit on seconds is kept.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _RATE = 4e9
 _LEAST_STEP = 3e-4
 _BESIDE = 1.0
 _STEPS = 1000
+_FEW = 100
 #: Splits of a publisher, where the data set is not open to be counted.
 _GIVEN = 1
 
@@ -128,7 +129,8 @@ def _model(block: Block) -> float | None:
         M = _inducing(settings["inducing"], n, block.split)
         work = latents * (10.0 * b * M**2 + 4.0 * b * M * d + 5.0 * M**3)
     elif "kernel" in settings:
-        work = 10.0 * float(n) ** 3
+        rows = min(n, int(settings.get("max_rows") or n))
+        work, steps = 3.0 * float(rows) ** 3, min(steps, _FEW)
     else:
         work, steps = 100.0 * n * d, 1
     training = steps * max(work / _RATE, _LEAST_STEP)

@@ -102,12 +102,10 @@ def _datasets(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _plans(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    from pathlib import Path  # noqa: PLC0415
-
-    import gpbench  # noqa: PLC0415
+    from gpbench.bench import plan_read  # noqa: PLC0415  # scipy is heavy
     from gpbench.report.inventory import plan_facts  # noqa: PLC0415
 
-    facts, problems = plan_facts(Path(gpbench.__file__).parent / "papers")
+    facts, problems = plan_facts(plan_read.PAPERS)
     return _chosen("plans", names, {each["id"]: each for each in facts}), problems
 
 

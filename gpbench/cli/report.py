@@ -12,7 +12,8 @@ __all__ = ["command"]
 
 
 @click.command(name="report")
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUNS]...")
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[PAPER/ITEM|PLAN.toml|RUNS]...")
+@click.option("--quick", is_flag=True, help="Of a plan: its quick form.")
 @click.option("--dataset", "-d", "datasets", multiple=True, metavar="D", help="Only this data set; may be repeated.")
 @click.option("--method", "-m", "methods", multiple=True, metavar="M", help="Only this method; may be repeated.")
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
@@ -36,6 +37,7 @@ __all__ = ["command"]
 def command(
     *,
     runs: tuple[Path, ...],
+    quick: bool,
     datasets: tuple[str, ...],
     methods: tuple[str, ...],
     processor: str | None,
@@ -46,11 +48,14 @@ def command(
 ) -> None:
     """Make tables and pictures of stored results; nothing is run.
 
+    A plan is rendered as `gpbench reproduce` does it, from the store alone: printed, or written to --output DIR.
+
     RUNS are results folders, stored cells, or files of JSON that `gpbench run --json` printed; without any, the store.
     The table is printed unless --output says where it goes. In a folder it is table.txt (.csv, .md, .tex) beside
     nll.png and error.png, the curves over training time.
 
     \b
+    gpbench report wenzel2019/table1
     gpbench report --dataset german --format markdown
     gpbench report --metrics nll,brier,ece
     gpbench report --output curves.pdf
@@ -58,8 +63,9 @@ def command(
     gpbench report old/results new/results --method x-gpc --output comparison
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
+    from gpbench.bench.plan_read import is_plan  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.errors import StoreError  # noqa: PLC0415
+    from gpbench.errors import StoreError, UsageError  # noqa: PLC0415
     from gpbench.report.display import SHOWN  # noqa: PLC0415
     from gpbench.report.publish import publish  # noqa: PLC0415
     from gpbench.report.scores import SCORED  # noqa: PLC0415
@@ -67,6 +73,11 @@ def command(
     from gpbench.report.summary import summarise  # noqa: PLC0415
     from gpbench.report.table import table  # noqa: PLC0415
 
+    if len(runs) == 1 and is_plan(str(runs[0])):
+        report_plan(str(runs[0]), datasets, methods, form=form, output=output, quick=quick)
+        return
+    if quick:
+        raise UsageError("--quick is of a plan; expected PAPER/ITEM or PLAN.toml")
     columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     scored = not SCORED.isdisjoint(columns) or form == "csv" or (output is not None and output.suffix.lower() == ".csv")
     places = runs or (load_config().store,)
@@ -89,3 +100,46 @@ def command(
         click.echo(str(path))
     for problem in problems:
         click.echo(f"gpbench: {problem}", err=True)
+
+
+def report_plan(
+    name: str,
+    datasets: tuple[str, ...],
+    methods: tuple[str, ...],
+    *,
+    form: str | None,
+    output: Path | None,
+    quick: bool,
+) -> None:
+    """Render a plan from the store."""
+    from gpbench.bench.plan_read import find_plan  # noqa: PLC0415  # as above
+    from gpbench.bench.plan_reduce import asked_for  # noqa: PLC0415
+    from gpbench.bench.plan_run import look_up  # noqa: PLC0415
+    from gpbench.bench.store import Store  # noqa: PLC0415
+    from gpbench.config import load_config  # noqa: PLC0415
+    from gpbench.report.plan_output import folder_of, plan_page, plan_text, scored, write_plan  # noqa: PLC0415
+    from gpbench.report.renderers import check_figure  # noqa: PLC0415
+
+    config = load_config()
+    whole = find_plan(name)
+    check_figure(whole)
+    plan = asked_for(whole, datasets=",".join(datasets) or None, methods=",".join(methods) or None, quick=quick)
+    store = Store(config.store)
+    found = look_up(plan, store)
+    for problem in store.problems:
+        click.echo(f"gpbench: {problem}", err=True)
+    cells = scored(found, store)
+    if form == "html":
+        content = plan_page(plan, cells)
+        if output is None:
+            click.echo(content, nl=False)
+        else:
+            from gpbench.report.files import write_atomically  # noqa: PLC0415
+
+            write_atomically(output, content)
+            click.echo(str(output))
+    elif output is None and plan.render == "table":
+        click.echo(plan_text(plan, cells, form or "text"), nl=False)
+    else:
+        for path in write_plan(plan, cells, output or folder_of(plan, config, whole=plan == whole)):
+            click.echo(str(path))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
@@ -164,7 +165,9 @@ def _panel(ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, St
             ax.plot(curve.seconds[-1:], curve.mean[-1:], "o", color=style.color, markersize=3.2)
         if len(group.finished) < len(group.cells):
             notes.append(f"{group.method_label}: {len(group.finished)} of {len(group.cells)} splits")
-        if not ((curve.mean >= values[0]) if more else (curve.mean <= values[1])).any():
+        if not np.isfinite(curve.mean).any():
+            notes.append(f"{group.method_label}: not measured")
+        elif not ((curve.mean >= values[0]) if more else (curve.mean <= values[1])).any():
             notes.append(f"{group.method_label}: off scale ({curve.mean[-1]:.3g})")
     if notes:
         ax.text(

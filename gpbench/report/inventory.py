@@ -7,10 +7,11 @@ takes nothing else away.
 from __future__ import annotations
 
 import textwrap
-import tomllib
 from typing import TYPE_CHECKING, Any
 
+from gpbench.errors import GpbenchError
 from gpbench.report.text import columns, printable
+from gpbench.terminal import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -100,25 +101,37 @@ def dataset_facts(entries: Iterable[Entry], is_here: Callable[[str], bool]) -> l
 
 
 def plan_facts(folder: Path) -> tuple[list[Facts], list[str]]:
-    """Facts of the plans ``PAPER/ITEM.toml`` in a folder, and a sentence for each that cannot be read."""
+    """Facts of the plans ``PAPER/ITEM.toml`` in a folder, and a sentence for each that cannot be read.
+
+    ``seconds`` is what the model of :mod:`gpbench.bench.plan_time` says; `gpbench reproduce PLAN --dry-run` looks at
+    stored cells too.
+    """
+    from gpbench.bench.plan_blocks import blocks  # noqa: PLC0415  # lists of methods and data sets need no plans
+    from gpbench.bench.plan_read import read_plan  # noqa: PLC0415
+    from gpbench.bench.plan_time import estimate  # noqa: PLC0415
+
     facts, problems = [], []
     for path in sorted(folder.glob("*/*.toml")):
         name = f"{path.parent.name}/{path.stem}"
         try:
-            plan = tomllib.loads(path.read_text(encoding="utf-8"))
-            facts.append(
-                {
-                    "id": name,
-                    "title": plan["title"],
-                    "paper": plan.get("paper", path.parent.name),
-                    "datasets": list(plan["datasets"]),
-                    "methods": list(plan["methods"]),
-                }
-            )
-        except KeyError as error:
-            problems.append(f"plan {name}: {path} lacks {error.args[0]}")
-        except (OSError, TypeError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            problems.append(f"plan {name}: {path} cannot be read: {error}")
+            plan = read_plan(path, id=name)
+            estimates = estimate([(block, []) for block in blocks(plan)])
+        except GpbenchError as error:
+            problems.append(f"plan {name}: {error}")
+            continue
+        known = [each.seconds for each in estimates]
+        facts.append(
+            {
+                "id": name,
+                "title": plan.title,
+                "paper": plan.paper or path.parent.name,
+                "render": plan.render,
+                "datasets": list(plan.datasets),
+                "methods": [each.name for each in plan.methods],
+                "cells": sum(each.cells for each in estimates),
+                "seconds": None if None in known else sum(seconds for seconds in known if seconds is not None),
+            }
+        )
     return facts, problems
 
 
@@ -182,10 +195,16 @@ def dataset_card(facts: Facts, *, width: int) -> list[str]:
 
 
 def plan_table(facts: Sequence[Facts]) -> list[str]:
-    """One line a plan."""
-    rows = [("plan", "data sets", "methods", "title")]
-    rows += [(each["id"], str(len(each["datasets"])), ", ".join(each["methods"]), each["title"]) for each in facts]
-    return _lines(rows, right=frozenset({1}))
+    """One line a plan, with the time that it takes by the model."""
+    rows = [("plan", "data sets", "methods", "cells", "about", "title")]
+    rows += [
+        (
+            *(each["id"], str(len(each["datasets"])), str(len(each["methods"])), f"{each['cells']:,}"),
+            *("?" if each["seconds"] is None else duration(each["seconds"]), each["title"]),
+        )
+        for each in facts
+    ]
+    return _lines(rows, right=frozenset({1, 2, 3, 4}))
 
 
 def _lines(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:

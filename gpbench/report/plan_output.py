@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpbench.bench.store import Store
     from gpbench.config import Config
 
-__all__ = ["folder_of", "outlook_lines", "plan_text", "scored", "write_plan"]
+__all__ = ["folder_of", "outlook_lines", "plan_page", "plan_text", "scored", "write_plan"]
 
 
 def folder_of(plan: Plan, config: Config, *, whole: bool) -> Path:
@@ -83,6 +83,20 @@ def plan_text(plan: Plan, cells: Sequence[Mapping[str, Any]], form: str) -> str:
     if form == "csv":
         return plan_csv(plan, results)
     return "\n".join(head_notes(plan)) + "\n\n" + RENDERERS[form](plan_display(plan, results))
+
+
+def plan_page(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> str:
+    """One self-contained page of HTML: the plan's table or pictures, the curves of its cells, their provenance.
+
+    Raises
+    ------
+    UsageError
+        The plan cannot be rendered from these cells.
+    """
+    from gpbench.report.page import page  # noqa: PLC0415  # matplotlib is heavy
+    from gpbench.report.page.plan_part import plan_part  # noqa: PLC0415
+
+    return page(list(cells), title=f"{plan.paper} {plan.title}".strip(), plans=[plan_part(plan, cells)])
 
 
 def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:

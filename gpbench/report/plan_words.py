@@ -31,8 +31,8 @@ def head_notes(plan: Plan) -> list[str]:
 
 def plan_notes(plan: Plan) -> list[str]:
     """What a reader must know of the plan: its own notes, and which data could not be had."""
-    missing = [f"{plan.dataset_label(name)} could not be had: {why}" for name, why in plan.missing.items()]
-    return [*plan.notes, *missing]
+    missing = [f"{plan.dataset_label(name)}: {why}" for name, why in plan.missing.items()]
+    return [*plan.notes, *(f"{one}." for one in missing)]
 
 
 def verdict_notes(plan: Plan, results: Sequence[Result], *, timed: bool) -> list[str]:

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 
 import gpbench
 import gpbench.bench.methods
+import gpbench.bench.plan_read
 import gpbench.data.catalogue
 from gpbench.bench.methods import Method
 from gpbench.cli import main
@@ -47,6 +48,7 @@ def few(monkeypatch, tmp_path):
     known = Catalogue(entries, broken)
     monkeypatch.setattr(gpbench.data.catalogue, "catalogue", lambda: known)
     monkeypatch.setenv("GPBENCH_DATA", str(tmp_path))
+    monkeypatch.setattr(gpbench.bench.plan_read, "PAPERS", tmp_path / "papers")
 
 
 def listed(*args):
@@ -166,25 +168,33 @@ def test_unknown_names_are_answered_with_the_nearest(args, message):
 def test_plans(tmp_path):
     (tmp_path / "wenzel2019").mkdir()
     (tmp_path / "wenzel2019" / "table1.toml").write_text(
-        'title = "Table 1"\npaper = "wenzel2019"\ndatasets = ["a", "b"]\n[methods.x-gpc]\n[methods.linear]\n',
+        'title = "Table 1"\npaper = "wenzel2019"\ndatasets = ["far-away"]\nsplit = "folds:5"\n'
+        "limits = {seconds = 50}\n[methods.x-gpc]\nmax_iterations = 10_000_000\n[methods.linear]\n",
         encoding="utf-8",
     )
     (tmp_path / "wenzel2019" / "fig1.toml").write_text("title = ", encoding="utf-8")
     (tmp_path / "wenzel2019" / "fig2.toml").write_text('title = "Figure 2"', encoding="utf-8")
     facts, problems = plan_facts(tmp_path)
+    seconds = facts[0].pop("seconds")
     assert facts == [
         {
             "id": "wenzel2019/table1",
             "title": "Table 1",
             "paper": "wenzel2019",
-            "datasets": ["a", "b"],
+            "render": "table",
+            "datasets": ["far-away"],
             "methods": ["x-gpc", "linear"],
+            "cells": 10,
         }
     ]
-    assert plan_table(facts)[1] == "wenzel2019/table1          2  x-gpc, linear  Table 1"
+    assert 255 <= seconds < 2000  # x-gpc ends at its limit of 50 s; a second beside each cell
+    assert (
+        plan_table([{**facts[0], "seconds": 512.0}])[1]
+        == "wenzel2019/table1          1        2     10   8:32  Table 1"
+    )
     assert problems[0].startswith("plan wenzel2019/fig1: ")
-    assert "cannot be read: " in problems[0]
-    assert problems[1].endswith("fig2.toml lacks datasets")
+    assert "is no TOML: " in problems[0]
+    assert problems[1].endswith("fig2.toml: datasets is missing")
 
 
 def test_control_characters_do_not_reach_the_terminal(monkeypatch):

@@ -50,7 +50,7 @@ def test_version():
 def test_unknown_command_is_answered_with_the_nearest():
     result = run_main("reprot")
     assert result.exit_code == 2
-    assert result.stderr == "gpbench: unknown command 'reprot'; did you mean report?\n"
+    assert result.stderr == "gpbench: unknown command 'reprot'; did you mean report or reproduce?\n"
     assert result.stdout == ""
 
 
