@@ -1,0 +1,23 @@
+"""The methods of villacampa2017."""
+
+from gpbench.bench.method import CLASSES, Method
+
+__all__ = ["METHODS"]
+
+METHODS = (
+    Method(
+        id="vi-mgpc",
+        title="Robust-max variational bound under L-BFGS-B or Adam, label noise fixed at 0.001 as printed",
+        tasks=CLASSES,
+        paper="villacampa2017",
+        scheme="gpbench.schemes.vi_mgpc:VIMGPC",
+    ),
+    Method(
+        id="vi-mgpc-learned",
+        title="Robust-max variational bound, label noise learned with the hyper-parameters",
+        tasks=CLASSES,
+        paper="villacampa2017",
+        scheme="gpbench.schemes.vi_mgpc:VIMGPC",
+        preset={"learn_epsilon": True},
+    ),
+)
