@@ -38,8 +38,9 @@ def _kernel(spec):
         if part["type"] == "linear_ard":
             parts.append(Linear.of(variances=part["variances"]))
         else:
-            kind = {"se_ard": SE, "matern32_ard": Matern32}[part["type"]]
-            parts.append(kind.of(variance=part["variance"], lengthscales=part["lengthscales"]))
+            kind = {"se_ard": SE, "se_iso": SE, "matern32_ard": Matern32}[part["type"]]
+            scales = part["lengthscale"] if part["type"] == "se_iso" else part["lengthscales"]
+            parts.append(kind.of(variance=part["variance"], lengthscales=scales))
     if spec["white"] > 0:
         parts.append(White.of(variance=spec["white"]))
     return Sum(tuple(parts))

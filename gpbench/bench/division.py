@@ -35,6 +35,8 @@ class Division:
         Targets.
     active : (M, d) or None
         The split's active set, scaled: the inducing inputs of methods that have any.
+    y_active : (M,) or None
+        Its targets.
     rows : str
         Where the training rows are: ``"memory"``, ``"memory-mapped"`` (scaled beforehand, in a temporary file), or
         ``"scaled on demand"`` (there was no room for that file; scaling is then on the clock).
@@ -47,6 +49,7 @@ class Division:
     X_test: Rows
     y_test: Labels
     active: Array | None
+    y_active: Labels | None
     rows: str
     constant_columns: int
 
@@ -85,6 +88,7 @@ def divide(dataset: Dataset, spec: CellSpec) -> Division:
         X_test=X_test,
         y_test=np.asarray(dataset.y[split.test]),
         active=active,
+        y_active=None if split.active is None else np.asarray(dataset.y[split.active]),
         rows=where,
         constant_columns=int(scaling.constant.sum()),
     )

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from gpbench.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from gpbench.model.rows import Array, Rows
+    from gpbench.model.rows import Array, Labels, Rows
+
+    Index = npt.NDArray[np.int64]
 
 __all__ = ["RULES", "InducingRule"]
 
@@ -46,6 +49,8 @@ class InducingRule:
         k-means looks at no more than this many random rows.
     Z : (M, d) or None
         The inputs of ``given``, whatever the count; None for the other rules.
+    targets : (M,) or None
+        The targets of these inputs, where they are rows of the data set: what subset-of-data schemes train on.
 
     Raises
     ------
@@ -58,6 +63,7 @@ class InducingRule:
     seed: int = 0
     rows: int = 20_000
     Z: Array | None = field(default=None, repr=False, compare=False)
+    targets: Labels | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -67,6 +73,8 @@ class InducingRule:
         if (self.Z is not None) != (self.rule == "given"):
             got = f"rule {self.rule} {'without' if self.Z is None else 'with'} Z"
             raise UsageError(f"the rule given, and no other, expects inducing inputs Z; got {got}")
+        if self.targets is not None and (self.Z is None or len(self.targets) != len(self.Z)):
+            raise UsageError(f"targets need inducing inputs Z that are as many; got {len(self.targets)} targets")
         self._parsed()
 
     def number(self, n: int) -> int:
@@ -110,13 +118,9 @@ class InducingRule:
             return _finite(np.array(self.Z, dtype=np.float64))
         if self.rule == "all" or self._parsed() == (math.inf, False):
             return _finite(np.array(X[0:n], dtype=np.float64))
-        rng = np.random.default_rng(self.seed)
         if self.rule == "random":
-            Z = _distinct(_finite(_take(X, rng.choice(n, size=M, replace=False))))
-            if len(Z) < M:
-                others = rng.permutation(n) if n <= self.rows else rng.choice(n, size=max(M, self.rows), replace=False)
-                Z = _distinct(np.concatenate([Z, _finite(_take(X, others))]))[:M]
-            return Z
+            return _take(X, self._random(X))
+        rng = np.random.default_rng(self.seed)
         sample = X[0:n] if n <= self.rows else _take(X, rng.choice(n, size=max(M, self.rows), replace=False))
         rows = _finite(np.ascontiguousarray(sample, dtype=np.float64))
         seed = int(rng.integers(2**31))
@@ -127,6 +131,34 @@ class InducingRule:
         if c == 0:
             return self
         return replace(self, seed=int(np.random.SeedSequence([self.seed, c]).generate_state(1)[0]))
+
+    def active_set(self, X: Rows, y: Labels) -> tuple[Array, Labels | None]:
+        """Inducing inputs Z (M, d), and their targets (M,) where they are rows: random ones, all, or given with them.
+
+        Raises
+        ------
+        UsageError, DataError
+            As ``choose``.
+        """
+        Z = self.choose(X)
+        if self.Z is not None:
+            return Z, self.targets
+        if self.rule == "all" or self._parsed() == (math.inf, False):
+            return Z, np.asarray(y)
+        return Z, np.asarray(y)[self._random(X)] if self.rule == "random" else None
+
+    def _random(self, X: Rows) -> Index:
+        """Numbers of random rows, no two of them the same input."""
+        n = len(X)
+        M = self.number(n)
+        rng = np.random.default_rng(self.seed)
+        chosen = rng.choice(n, size=M, replace=False)
+        distinct = chosen[_first_places(_finite(_take(X, chosen)))]
+        if len(distinct) < M:
+            others = rng.permutation(n) if n <= self.rows else rng.choice(n, size=max(M, self.rows), replace=False)
+            more = np.concatenate([distinct, others])
+            distinct = more[_first_places(_finite(_take(X, more)))][:M]
+        return distinct
 
     def _parsed(self) -> tuple[float, bool]:
         """Amount (infinite for ``all``) and whether it is a percentage."""
@@ -143,7 +175,7 @@ class InducingRule:
         return float(amount), percent
 
 
-def _take(X: Rows, index: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Array:
+def _take(X: Rows, index: Index) -> Array:
     """Rows in the order of ``index``, read in ascending order, which is what a memory-mapped file likes."""
     order = np.argsort(index)
     sorted_rows = np.asarray(X[index[order]], dtype=np.float64)
@@ -160,8 +192,13 @@ def _finite(rows: Array) -> Array:
 
 def _distinct(rows: Array) -> Array:
     """Distinct rows in the order of their first appearance."""
+    return rows[_first_places(rows)]
+
+
+def _first_places(rows: Array) -> Index:
+    """Where distinct rows appear first, ascending."""
     _, first = np.unique(rows, axis=0, return_index=True)
-    return rows[np.sort(first)]
+    return np.sort(first)
 
 
 def _kmeans(rows: Array, M: int, *, seed: int) -> Array:

@@ -33,7 +33,7 @@ from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, marginals
 
 if TYPE_CHECKING:
     from gpbench.model.kernels import Kernel
-    from gpbench.model.likelihoods import Likelihood
+    from gpbench.model.likelihoods.base import Expecting
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["BoundAt", "KLBound"]
@@ -64,7 +64,7 @@ class KLBound:
     """
 
     def __init__(
-        self, kernel: Kernel, likelihood: Likelihood, *, whitened: bool, M: int, d: int, size: int = BLOCK_ROWS
+        self, kernel: Kernel, likelihood: Expecting, *, whitened: bool, M: int, d: int, size: int = BLOCK_ROWS
     ) -> None:
         self.layout = Layout(M, kernel.theta.size, d)
         self.whitened = whitened

@@ -144,3 +144,24 @@ def test_rows_that_are_not_finite_are_refused(rule, value):
 def test_float32_rows_give_float64_inputs(X):
     for rule in ("mixed", "kmeans", "random", "all"):
         assert InducingRule(rule, 10).choose(X.astype(np.float32)).dtype == np.float64
+
+
+def test_an_active_set_knows_its_targets_where_it_holds_rows(X):
+    y = np.arange(len(X))
+    for rule in (InducingRule("random", 20, seed=3), InducingRule("random", "all"), InducingRule("all")):
+        Z, targets = rule.active_set(X, y)
+        assert np.array_equal(Z, rule.choose(X))
+        assert np.array_equal(X[targets], Z)
+    assert InducingRule("mixed", 20).active_set(X, y)[1] is None
+    given = InducingRule("given", Z=X[:3], targets=y[:3])
+    assert given.active_set(X, y)[1].tolist() == [0, 1, 2]
+    assert InducingRule("given", Z=X[:3]).active_set(X, y)[1] is None
+    with pytest.raises(UsageError, match="as many; got 2 targets"):
+        InducingRule("given", Z=X[:3], targets=y[:2])
+
+
+def test_an_active_set_of_random_rows_has_no_row_twice():
+    X = np.repeat(np.arange(6.0), 5)[:, None]
+    Z, targets = InducingRule("random", 6, seed=0).active_set(X, X[:, 0])
+    assert sorted(Z[:, 0]) == [0, 1, 2, 3, 4, 5]
+    assert targets.tolist() == Z[:, 0].tolist()

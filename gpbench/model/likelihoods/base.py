@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from gpbench.errors import DataError, UsageError
 if TYPE_CHECKING:
     from gpbench.model.rows import Array, Labels
 
-__all__ = ["Likelihood", "Prediction", "Score"]
+__all__ = ["Expecting", "Likelihood", "Prediction", "Score"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,13 @@ class Score(NamedTuple):
     log_density: Array
     error: Array
     values: Array
+
+
+class Expecting(Protocol):
+    """What a bound of expectations needs of a likelihood."""
+
+    def expectations(self, y: Labels, mu: Array, var: Array, /) -> tuple[Array, Array, Array]:
+        """E ℓ under f ~ N(mu, var), and its derivatives in mu and var, each of shape (n,)."""
 
 
 class Likelihood(ABC):
