@@ -111,7 +111,13 @@ def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = Fal
     return Outcome(outcome.result, None, halted)
 
 
-def inducing_rule(settings: Mapping[str, Any], *, seed: int, active: Array | None = None) -> InducingRule:
+def inducing_rule(
+    settings: Mapping[str, Any],
+    *,
+    seed: int,
+    active: Array | None = None,
+    targets: npt.NDArray[Any] | None = None,
+) -> InducingRule:
     """The rule that gives a method its inducing inputs.
 
     Parameters
@@ -122,6 +128,8 @@ def inducing_rule(settings: Mapping[str, Any], *, seed: int, active: Array | Non
         Of the split.
     active : (M, d), optional
         The split's active set, which takes the place of the rule that the settings name.
+    targets : (M,), optional
+        Its targets.
 
     Raises
     ------
@@ -131,7 +139,7 @@ def inducing_rule(settings: Mapping[str, Any], *, seed: int, active: Array | Non
     if "inducing" not in settings:
         return InducingRule("none", seed=seed)
     if active is not None:
-        return InducingRule("given", count=len(active), seed=seed, Z=active)
+        return InducingRule("given", count=len(active), seed=seed, Z=active, targets=targets)
     more = {"rows": settings["kmeans_rows"]} if "kmeans_rows" in settings else {}
     return InducingRule(settings.get("inducing_rule", "kmeans"), count=settings["inducing"], seed=seed, **more)
 
@@ -171,7 +179,9 @@ class _Attempt:
             posterior: Predictor = scheme.fit(
                 rows.X,
                 rows.y,
-                inducing=inducing_rule(spec.settings, seed=spec.split.inducing_seed(), active=rows.active),
+                inducing=inducing_rule(
+                    spec.settings, seed=spec.split.inducing_seed(), active=rows.active, targets=rows.y_active
+                ),
                 likelihood=scheme.likelihood(dataset.task, classes),
                 classes=classes,
                 rng=spec.generator(),

@@ -95,8 +95,8 @@ class Evaluations:
         """Evaluations not yet used."""
         return self._limit - self.count
 
-    def report(self, bound: float) -> None:
-        """Count one evaluation; ``bound`` is that of the best state so far.
+    def report(self, bound: float | None) -> None:
+        """Count one evaluation; ``bound`` is that of the best state so far, if it is known.
 
         Raises
         ------

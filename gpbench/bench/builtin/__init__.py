@@ -1,6 +1,6 @@
 """The methods that come with gpbench, one file for each paper."""
 
-from gpbench.bench.builtin import baselines, hensman2015, izmailov2016, villacampa2017, wenzel2019
+from gpbench.bench.builtin import baselines, hensman2015, izmailov2016, sheth2015, villacampa2017, wenzel2019
 
 __all__ = ["BUILT_IN"]
 
@@ -9,6 +9,7 @@ BUILT_IN = (
     *baselines.METHODS,
     *hensman2015.METHODS,
     *izmailov2016.METHODS,
+    *sheth2015.METHODS,
     *villacampa2017.METHODS,
 )
 """Every built-in method, in the order in which they are listed."""

@@ -1,0 +1,71 @@
+"""The methods of sheth2015."""
+
+from gpbench.bench.method import Method
+
+__all__ = ["METHODS"]
+
+_ANY = frozenset({"binary", "count", "ordinal"})
+_DUAL = frozenset({"binary", "count"})
+_SUBSET = {"rows": "subset", "inducing_rule": "random"}
+
+METHODS = (
+    Method(
+        id="gvi-fixed-point",
+        title="Sparse bound for any likelihood: Newton in the mean, a fixed point in the covariance",
+        tasks=_ANY,
+        paper="sheth2015",
+        scheme="gpbench.schemes.gvi_fixed_point:GVIFixedPoint",
+    ),
+    Method(
+        id="gvi-gradient",
+        title="Sparse bound for any likelihood: Newton in the mean, L-BFGS in the covariance's factor",
+        tasks=_ANY,
+        paper="sheth2015",
+        scheme="gpbench.schemes.gvi_gradient:GVIGradient",
+    ),
+    Method(
+        id="gvi-dual",
+        title="Dual of the sparse bound (counts), or of a surrogate of it (two classes), by L-BFGS-B",
+        tasks=_DUAL,
+        paper="sheth2015",
+        scheme="gpbench.schemes.gvi_dual:GVIDual",
+    ),
+    Method(
+        id="gvi-sgd",
+        title="Sparse bound for any likelihood on mini-batches by Adam or AdaDelta",
+        tasks=_ANY,
+        paper="sheth2015",
+        scheme="gpbench.schemes.gvi_sgd:GVISGD",
+    ),
+    Method(
+        id="sod-laplace",
+        title="Subset of data, Laplace's approximation",
+        tasks=_ANY,
+        paper="sheth2015",
+        scheme="gpbench.schemes.sod_laplace:SoDLaplace",
+    ),
+    Method(
+        id="sod-fixed-point",
+        title="Subset of data, variational: Newton in the mean, a fixed point in the covariance",
+        tasks=_ANY,
+        paper="sheth2015",
+        scheme="gpbench.schemes.gvi_fixed_point:GVIFixedPoint",
+        preset=_SUBSET,
+    ),
+    Method(
+        id="sod-gradient",
+        title="Subset of data, variational: Newton in the mean, L-BFGS in the covariance's factor",
+        tasks=_ANY,
+        paper="sheth2015",
+        scheme="gpbench.schemes.gvi_gradient:GVIGradient",
+        preset=_SUBSET,
+    ),
+    Method(
+        id="sod-dual",
+        title="Subset of data, dual of the bound (counts), or of a surrogate of it (two classes)",
+        tasks=_DUAL,
+        paper="sheth2015",
+        scheme="gpbench.schemes.gvi_dual:GVIDual",
+        preset=_SUBSET,
+    ),
+)

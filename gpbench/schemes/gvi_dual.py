@@ -1,0 +1,190 @@
+"""gvi-dual and sod-dual: the dual of the bound (Khan et al. 2013, adapted by Sheth, Wang and Khardon 2015, section 4).
+
+==========  ============================================================================  ============
+symbol      meaning                                                                       shape
+==========  ============================================================================  ============
+λ, α        multipliers of the variances (times ½) and means                              (n,)
+ỹ           counts, or classes 0 and 1                                                    (n,)
+T, κ̃        whitened features, and what they leave of the prior variance                  (n, M), (n,)
+C           Cholesky factor of I + Tᵀ diag(λ) T                                           (M, M)
+μ, s        c - T Tᵀ α and κ̃ + |C⁻¹ t|²                                                   (n,)
+D           Σ log C_jj - ½ |Tᵀα|² + c Σ α + ½ λᵀκ̃ - Σ f*(α, λ)                             scalar
+==========  ============================================================================  ============
+
+The bound is maximised by minimising KL + Σ f(h, v), f the negative expected log likelihood at mean h and variance v;
+f* is its Fenchel conjugate. In the optimum α = λ - ỹ, and L-BFGS-B has λ alone to search, with
+∂D/∂λ = ½ s + μ - l(λ), l below.
+
+- Counts: f = -y h + e^(h + v/2) + log y!, f* = λ log λ - λ - log y!, l = log λ, λ > 0. f is convex and D's maximum is
+  minus that of the bound: strong duality.
+- Two classes: log(1 + e^f) has no closed expectation. What is used is a **surrogate**, E log(1 + e^f) <= log(1 +
+  e^(h + v/2)), with f* = λ log λ + (1 - λ) log(1 - λ), l = logit λ, 0 < λ < 1. It, too, has no duality gap; but it is
+  a lower bound of the bound, is not symmetric in the classes, and so has its maximum at another q. This is what the
+  paper calls the loss of strong duality. ``surrogate`` among a fit's facts is its value, ``bound`` the bound itself at
+  the q that it leads to.
+- Ordinal categories have no closed conjugate: refused, as in the paper.
+
+λ is searched for as l(λ), which is free of bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import special
+
+from gpbench.model.general_bound import At, GaussianV, factor, precision_of
+from gpbench.model.linalg import trsv
+from gpbench.optimize.lbfgsb import LBFGSB
+from gpbench.schemes.base import setting
+from gpbench.schemes.general_hyper import HyperSettings
+from gpbench.schemes.general_run import Report, Run, Solution
+
+if TYPE_CHECKING:
+    from gpbench.model.feature_rows import FeatureRows
+    from gpbench.model.observation import Observation
+    from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.schemes.general import ActiveSet
+
+__all__ = ["Dual", "DualAscent", "GVIDual"]
+
+_FARTHEST = 40.0
+"""Of log λ and logit λ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GVIDual(HyperSettings):
+    """L-BFGS-B on the dual."""
+
+    dual_evaluations: int = setting(500, "evaluations of the dual for one kernel at most", minimum=1)
+
+    name: ClassVar[str] = "gvi-dual"
+    likelihoods: ClassVar[frozenset[str]] = frozenset({"logit", "poisson"})
+
+    def start(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        active: ActiveSet,
+        observation: Observation,
+        classes: int,
+        rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
+    ) -> Run:
+        """A training run at its beginning."""
+        return Run(self, DualAscent(self), X, y, active=active, observation=observation, classes=classes)
+
+
+class Dual:
+    """D as a function of l(λ).
+
+    Parameters
+    ----------
+    rows : FeatureRows
+    observation : Observation
+        Poisson or logit.
+    """
+
+    def __init__(self, rows: FeatureRows, observation: Observation) -> None:
+        self._rows, self._observation = rows, observation
+        self._counts = observation.likelihood.name == "poisson"
+        y = np.asarray(rows.y, dtype=np.float64)
+        self._y = y
+        self._constant = float(special.gammaln(y + 1.0).sum()) if self._counts else 0.0
+
+    def links(self, multipliers: Array) -> Array:
+        """l(λ), shape (n,), for λ cut to their domain."""
+        least, most = (np.exp(-_FARTHEST), np.exp(_FARTHEST)) if self._counts else special.expit([-23.0, 23.0])
+        inside = np.clip(multipliers, least, most)
+        return np.asarray(np.log(inside) if self._counts else special.logit(inside))
+
+    def at(self, links: Array) -> tuple[At, Array]:
+        """The q of l(λ) (n,) and its marginals, with -D as value, and the ascent gradient of D in l(λ)."""
+        rows, c = self._rows, self._observation.mean
+        lam = np.exp(np.minimum(links, 2 * _FARTHEST)) if self._counts else special.expit(links)
+        alpha = lam - self._y
+        sums = rows.moments(weights=lam, targets=alpha)
+        C = factor(precision_of(sums))
+        q = GaussianV(-sums.r, C, "precision")
+        mu, s = rows.means(q.m_w), q.variances(rows)
+        if self._counts:
+            conjugate, slope = lam * links - lam, lam
+        else:  # λ log λ + (1 - λ) log(1 - λ) = λ l + log σ(-l)
+            conjugate, slope = lam * links - np.logaddexp(0.0, links), lam * special.expit(-links)
+        value = float(np.log(np.diag(C)).sum()) - 0.5 * float(q.m_w @ q.m_w) + c * float(alpha.sum())
+        value += 0.5 * float(lam @ rows.remainder) - float(conjugate.sum()) + self._constant
+        gradient = slope * (0.5 * s + mu + c - links)
+        return At(q, mu, s, -alpha, -0.5 * lam, -value, q.spread), gradient
+
+    def bound(self, at: At) -> float:
+        """The variational bound at the q of ``at``."""
+        fit, _, _ = self._observation.expectations(self._rows.y, at.mu, at.s)
+        return fit - 0.5 * float(at.q.m_w @ at.q.m_w) - at.spread
+
+    def primal(self, at: At) -> float:
+        """What D is the dual of at the q of ``at``: the bound, or its surrogate; -D is never below its maximum.
+
+        An unfinished search for λ leaves -D too large, which a search for hyper-parameters would be drawn to.
+        """
+        if self._counts:
+            return self.bound(at)
+        h = at.mu + self._observation.mean
+        fit = float(self._y @ h) - float(np.logaddexp(0.0, h + 0.5 * at.s).sum())
+        return fit - 0.5 * float(at.q.m_w @ at.q.m_w) - at.spread
+
+
+class DualAscent:
+    """The solver for one kernel."""
+
+    def __init__(self, settings: GVIDual) -> None:
+        self._settings = settings
+        self._links: Array | None = None
+
+    def solve(
+        self, rows: FeatureRows, observation: Observation, start: GaussianV, *, warm: bool, report: Report
+    ) -> Solution:
+        """Find q; see :class:`gpbench.schemes.general_run.Solver`.
+
+        As in the paper λ begins at 1 or ½ on all rows. On a subset it begins where Laplace's approximation has it:
+        K α = -(m - c), λ = α + ỹ.
+        """
+        settings, dual = self._settings, Dual(rows, observation)
+        if warm and self._links is not None:
+            first = self._links
+        elif settings.rows == "subset":
+            first = dual.links(np.asarray(rows.y) - trsv(rows.basis.L, start.m_w, trans=True))
+        else:
+            first = np.zeros(len(rows.y))
+        counts = observation.likelihood.name == "poisson"
+        best, gradient = dual.at(first)
+        trial, slope = best, gradient
+
+        def objective(links: Array) -> tuple[float, Array]:
+            nonlocal trial, slope
+            trial, slope = dual.at(links)
+            return -trial.value, slope
+
+        def evaluated(value: float, *, improved: bool) -> None:  # noqa: ARG001 - the interface passes it
+            nonlocal best, gradient
+            if improved:
+                best, gradient = trial, slope
+            # the bound of a surrogate's q is no part of the method, and quadrature would be on its clock
+            report(best.q, dual.bound(best) if counts else None)
+
+        search = LBFGSB(
+            memory=settings.memory,
+            gradient_tolerance=settings.gradient_tolerance,
+            value_tolerance=settings.value_tolerance / max(1.0, abs(best.value)),  # scipy's is relative
+        )
+        box = (np.full(len(first), -_FARTHEST), np.full(len(first), _FARTHEST))
+        box[1][0] = np.inf  # where every unknown has two bounds scipy's first step is the whole gradient
+        outcome = search.maximise(
+            objective, first, max_evaluations=settings.dual_evaluations, bounds=box, on_evaluation=evaluated
+        )
+        self._links = outcome.x
+        largest = float(np.abs(gradient).max())
+        best = best._replace(value=dual.primal(best))
+        bound = best.value if counts else dual.bound(best)
+        return Solution(best, bound, largest, converged=outcome.reason in {"converged", "line search"})
