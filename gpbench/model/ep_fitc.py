@@ -35,8 +35,8 @@ from scipy.linalg import blas
 from gpbench.errors import NumericalError
 from gpbench.model.basis import Basis
 from gpbench.model.latent import Latent
-from gpbench.model.linalg import add_to_diagonal
-from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, row_blocks
+from gpbench.model.linalg import add_to_diagonal, potrf, trsv
+from gpbench.model.whitened import BLOCK_ROWS, Whitened, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array, Rows
 
-__all__ = ["KEEP_BYTES", "FitcPosterior", "FitcPrior"]
+__all__ = ["KEEP_BYTES", "FitcPosterior", "FitcPrior", "Workspace"]
 
 KEEP_BYTES = 100_000_000
 """Features of all latent functions together are kept up to this size."""
@@ -76,6 +76,30 @@ class FitcPosterior(NamedTuple):
     f: Array
 
 
+class Workspace:
+    """Arrays (b, M) that are used again: in fresh memory their first use costs more than the arithmetic on them."""
+
+    def __init__(self) -> None:
+        self._scratch: dict[tuple[int, ...], Array] = {}
+        self._free: dict[tuple[int, ...], list[Array]] = {}
+
+    def scratch(self, shape: tuple[int, ...], *, which: int = 0) -> Array:
+        """A buffer of this shape; the same one at each call."""
+        key = (*shape, which)
+        if key not in self._scratch:
+            self._scratch[key] = np.empty(shape, order="F")
+        return self._scratch[key]
+
+    def take(self, shape: tuple[int, ...]) -> Array:
+        """An array of this shape that nobody else uses."""
+        free = self._free.get(shape)
+        return free.pop() if free else np.empty(shape, order="F")
+
+    def give(self, array: Array) -> None:
+        """Give back what ``take`` gave."""
+        self._free.setdefault(array.shape, []).append(array)
+
+
 class FitcPrior:
     """The FITC prior of one latent function at the rows X.
 
@@ -90,6 +114,8 @@ class FitcPrior:
         Rows in a block.
     keep : bool
         Whether T is kept.
+    work : Workspace, optional
+        Buffers to share with other priors.
 
     Raises
     ------
@@ -106,12 +132,14 @@ class FitcPrior:
         jitter: float | None = None,
         size: int = BLOCK_ROWS,
         keep: bool = True,
+        work: Workspace | None = None,
     ) -> None:
+        self._work = Workspace() if work is None else work
         self.basis = Basis(kernel, Z, jitter=jitter)
         self._X, self._size, self._keep = X, size, keep
         self.s = np.empty(len(X))
         self._kept: list[tuple[slice, Array]] = []
-        for rows, _, T in self._made():
+        for rows, _, T in self._made(fresh=keep):
             self.s[rows] = np.maximum(kernel.diag(X[rows]) - np.einsum("ij,ij->i", T, T), 0.0)
             if keep:
                 self._kept.append((rows, T))
@@ -126,13 +154,18 @@ class FitcPrior:
         """
         t = 1.0 / (1.0 + tau * self.s)
         e, c = tau * t, b * t
-        sums = Moments(len(self.basis.Z))
+        M, root = len(self.basis.Z), np.sqrt(e)
+        precision, r = np.asfortranarray(np.eye(M)), np.zeros(M)
         for rows, T in self._features():
-            sums.add(T, weights=e[rows], targets=c[rows])
-        q, C = Whitened.of_sites(sums)
+            scaled = np.multiply(T, root[rows, None], out=self._work.scratch(T.shape))
+            precision = blas.dsyrk(1.0, scaled, trans=1, lower=1, beta=1.0, c=precision, overwrite_c=1)
+            r += blas.dgemv(1.0, T, c[rows], trans=1)
+        C = potrf(precision, what="the posterior precision", overwrite=True)
+        q = Whitened.of_factor(trsv(C, trsv(C, r), trans=True), C)
         mean, h = np.empty(len(t)), np.empty(len(t))
         for rows, T in self._features():
-            h[rows] = np.einsum("ij,ij->i", T, blas.dgemm(1.0, T, q.S_w))
+            TS = blas.dgemm(1.0, T, q.S_w, c=self._work.scratch(T.shape), overwrite_c=1)
+            h[rows] = np.einsum("ij,ij->i", T, TS)
             mean[rows] = blas.dgemv(1.0, T, q.m_w)
         np.maximum(h, 0.0, out=h)
         mean = t * (self.s * b + mean)
@@ -155,9 +188,9 @@ class FitcPrior:
         dtheta, dZ = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape)
         for rows, part, T in self._with_pullback():
             f, alpha = at.f[rows], at.alpha[rows]
-            scaled = T * f[:, None]
+            scaled = np.multiply(T, f[:, None], out=self._work.scratch(T.shape))
             inner = blas.dgemm(-1.0, T, scaled, trans_a=1, beta=1.0, c=inner, overwrite_c=1)
-            adjoint = blas.dgemm(-1.0, scaled, basis.L_inv)
+            adjoint = blas.dgemm(-1.0, scaled, basis.L_inv, c=self._work.scratch(T.shape, which=1), overwrite_c=1)
             np.multiply(T, at.e[rows, None], out=scaled)
             adjoint = blas.dgemm(1.0, scaled, S_L, beta=1.0, c=adjoint, overwrite_c=1)
             adjoint = blas.dger(1.0, alpha, m_L, a=adjoint, overwrite_a=1)
@@ -170,18 +203,21 @@ class FitcPrior:
 
     def release(self) -> None:
         """Drop the features that were kept; they are made anew where they are still asked for."""
+        for _, T in self._kept:
+            self._work.give(T)
         self._kept, self._keep = [], False
 
     def latent(self, at: FitcPosterior) -> Latent:
         """The latent function with q(u); holds copies."""
         return Latent(self.basis.kernel, self.basis.Z, at.q.m_w, at.C, form="precision", jitter=self.basis.jitter)
 
-    def _made(self) -> Iterator[tuple[slice, Array, Array]]:
-        """Row numbers, rows (b, d) and features (b, M), all made anew."""
+    def _made(self, *, fresh: bool = False) -> Iterator[tuple[slice, Array, Array]]:
+        """Row numbers, rows (b, d) and features (b, M), all made anew; in a buffer, unless ``fresh``."""
         for rows in row_blocks(len(self._X), self._size):
             part = self._X[rows]
             K = self.basis.features.cross(part)
-            yield rows, part, blas.dgemm(1.0, K, self.basis.L_inv, trans_b=1)
+            T = self._work.take(K.shape) if fresh else self._work.scratch(K.shape, which=2)
+            yield rows, part, blas.dgemm(1.0, K, self.basis.L_inv, trans_b=1, c=T, overwrite_c=1)
 
     def _features(self) -> Iterator[tuple[slice, Array]]:
         if self._keep:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpbench.model.ep_fitc import KEEP_BYTES, FitcPosterior, FitcPrior
+from gpbench.model.ep_fitc import KEEP_BYTES, FitcPosterior, FitcPrior, Workspace
 from gpbench.model.whitened import BLOCK_ROWS
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def settle_gfitc(
     search: FixedPoint,
     jitters: Sequence[float] | None = None,
     size: int = BLOCK_ROWS,
+    work: Workspace | None = None,
 ) -> GfitcState:
     """Run EP to its fixed point.
 
@@ -85,6 +86,8 @@ def settle_gfitc(
         Absolute jitters; by default the ladder.
     size : int
         Rows in a block.
+    work : Workspace, optional
+        Buffers to go on with from one call to the next.
 
     Raises
     ------
@@ -94,8 +97,9 @@ def settle_gfitc(
     F = len(kernels)
     keep = 8 * len(X) * sum(len(Z) for Z in inducing) <= KEEP_BYTES
     fixed = [None] * F if jitters is None else list(jitters)
+    buffers = Workspace() if work is None else work
     priors = tuple(
-        FitcPrior(kernel, Z, X, jitter=jitter, size=size, keep=keep)
+        FitcPrior(kernel, Z, X, jitter=jitter, size=size, keep=keep, work=buffers)
         for kernel, Z, jitter in zip(kernels, inducing, fixed, strict=True)
     )
     mean, var = np.empty((len(X), F), order="F"), np.empty((len(X), F), order="F")

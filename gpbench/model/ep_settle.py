@@ -29,7 +29,6 @@ halved. So it is, and mixing starts anew, where change has not fallen for many i
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -110,7 +109,7 @@ class FixedPoint:
     memory: int = 10
 
     def __post_init__(self) -> None:
-        self._moves: deque[tuple[Array, Array]] = deque()
+        self._history: _History | None = None
 
     def settle(self, update: Callable[[Array], Proposal], x: Array) -> Outcome:
         """Iterate from x (k,).
@@ -134,43 +133,62 @@ class FixedPoint:
             if change < best_change:
                 best, best_change, since = x, change, 0
             if before is not None:
-                self._remember(x - before[0], f - before[1])
+                if self.memory:
+                    self._remember(x - before[0], f - before[1])
                 swings = plain and _swings(weights * before[1], weights * f)
                 if swings or since >= _PATIENCE:
-                    self._moves.clear()
+                    self.forget()
                     damping, since = max(0.5 * damping, LEAST_DAMPING), 0
                     restarts += 1
             before = (x, f)
             near = change <= (_LEFT if near else _LOCAL)
-            plain = not near or not self._moves
-            x = self._step(x, f, target, weights, damping, plain=plain)
+            plain = not near or self._history is None
+            x = self._step(x, f, target, weights, damping, mixed=not plain)
         update(best)
         return Outcome(best, best_change, self.limit, False, restarts)
 
     def forget(self) -> None:
         """Drop the history: the map is another one."""
-        self._moves.clear()
+        self._history = None
 
     def _remember(self, moved: Array, changed: Array) -> None:
-        self._moves.append((moved, changed))
-        while len(self._moves) > min(self.memory, max(1, _HISTORY_BYTES // (2 * moved.nbytes))):
-            self._moves.popleft()
+        if self._history is None or self._history.size != len(moved):
+            room = _HISTORY_BYTES // (3 * moved.nbytes)
+            self._history = _History(len(moved), min(self.memory, max(1, room)))
+        self._history.add(moved, changed)
 
-    def _step(self, x: Array, f: Array, target: Array, weights: Array, damping: float, *, plain: bool) -> Array:
+    def _step(self, x: Array, f: Array, target: Array, weights: Array, damping: float, *, mixed: bool) -> Array:
         moved = x + damping * f
-        if not plain:
-            scaled = np.stack([weights * F for _, F in self._moves])
-            gram, right = scaled @ scaled.T, scaled @ (weights * f)
-            values, vectors = np.linalg.eigh(gram)
-            keep = values > _CONDITION * values[-1]
-            gamma = vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep])
-            for part, (X, F) in zip(gamma.tolist(), self._moves, strict=True):
-                moved -= part * X
-                moved -= (part * damping) * F
+        if mixed and self._history is not None:
+            moved -= self._history.correction(f, weights, damping)
         half = len(x) // 2
         tau = moved[:half]
         np.clip(tau, 0.0, 2.0 * np.maximum(x[:half], target[:half]), out=tau)
         return moved
+
+
+class _History:
+    """The last few differences, in rings; their order plays no part."""
+
+    def __init__(self, size: int, memory: int) -> None:
+        self.size, self._used, self._next = size, 0, 0
+        self._X, self._F, self._scaled = (np.empty((memory, size)) for _ in range(3))
+
+    def add(self, moved: Array, changed: Array) -> None:
+        """Take a difference of x and one of f, in place of the oldest."""
+        self._X[self._next], self._F[self._next] = moved, changed
+        self._next = (self._next + 1) % len(self._X)
+        self._used = max(self._used, self._next or len(self._X))
+
+    def correction(self, f: Array, weights: Array, damping: float) -> Array:
+        """(X + ε F) γ, (k,)."""
+        X, F = self._X[: self._used], self._F[: self._used]
+        scaled = np.multiply(F, weights, out=self._scaled[: self._used])
+        gram, right = scaled @ scaled.T, scaled @ (weights * f)
+        values, vectors = np.linalg.eigh(gram)
+        keep = values > _CONDITION * values[-1]
+        gamma = vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep])
+        return np.asarray(gamma @ X + damping * (gamma @ F))
 
 
 def _swings(before: Array, after: Array) -> bool:

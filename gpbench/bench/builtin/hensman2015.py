@@ -1,6 +1,6 @@
 """The methods of hensman2015."""
 
-from gpbench.bench.method import BINARY, Method
+from gpbench.bench.method import BINARY, CLASSES, Method
 
 __all__ = ["METHODS"]
 
@@ -39,5 +39,19 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.kl:KL",
+    ),
+    Method(
+        id="ep",
+        title="Full expectation propagation, hyper-parameters by the log evidence",
+        tasks=BINARY,
+        paper="hensman2015",
+        scheme="gpbench.schemes.ep:EP",
+    ),
+    Method(
+        id="gfitc",
+        title="Expectation propagation under FITC priors, inducing inputs and hyper-parameters by the log evidence",
+        tasks=CLASSES,
+        paper="hensman2015",
+        scheme="gpbench.schemes.gfitc:GFITC",
     ),
 )
