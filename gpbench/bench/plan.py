@@ -14,7 +14,7 @@
     limits = { test_rows = 100_000, train_rows = 10_000, seconds = 600, iterations = 1000 }
     centre = "mean"                         # or median
     spread = "sd"                           # sd, 2sd, se, 2se
-    render = "table"                        # table, curves, learning-curves, panels, scatter, contraction, outline
+    render = "table"                        # or curves, learning-curves, panels, scatter, contraction, factors, outline
     metrics = ["nll", "error", "train_seconds"]      # nll error accuracy brier ece train_seconds bound
     published = "wenzel2019-table1.csv"     # or a list of files of results/published
 
@@ -68,7 +68,7 @@ table gives the setting, or that has no such setting, is not swept over it. A la
 
 Numbers of a method's inducing points may be written 100, "3%" or "all". Unknown names are errors that name the file,
 the line and the nearest known name. An outline describes data sets or methods and runs nothing; it may lack methods. A
-contraction has its own random inputs; it needs neither data sets nor methods.
+contraction and factors make their own numbers and need neither data sets nor methods.
 """
 
 from __future__ import annotations
@@ -84,12 +84,25 @@ if TYPE_CHECKING:
 
     from gpbench.bench.method import Method
 
-__all__ = ["CENTRES", "METRICS", "RENDERINGS", "SPREADS", "Override", "Plan", "PlanMethod", "Quick", "Reduction"]
+__all__ = [
+    "CENTRES",
+    "DESCRIPTIVE",
+    "METRICS",
+    "RENDERINGS",
+    "SPREADS",
+    "Override",
+    "Plan",
+    "PlanMethod",
+    "Quick",
+    "Reduction",
+]
 
 CENTRES = ("mean", "median")
 SPREADS = ("sd", "2sd", "se", "2se")
 #: What a plan can become; ``gpbench.report.renderers`` holds the function of each.
-RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "outline")
+RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "factors", "outline")
+#: Of these, what runs no cells.
+DESCRIPTIVE = ("contraction", "factors", "outline")
 #: What can be shown of a cell.
 METRICS = ("nll", "error", "accuracy", "brier", "ece", "train_seconds", "bound")
 

@@ -92,11 +92,11 @@ def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # th
 def _plan(body: Mapping[str, Any], top: Place, name: str) -> Plan:
     known_keys(body, _KEYS, top)
     title, render = text(top, body, "title"), one_of(top, body, "render", model.RENDERINGS, "table")
-    datasets = texts(top, body, "datasets", () if render == "contraction" else None)
+    datasets = texts(top, body, "datasets", () if render in {"contraction", "factors"} else None)
     for each in datasets:
         _dataset(each, top)
     found = tuple(read_method(each, one, top.inside("methods")) for each, one in table(body, top, "methods").items())
-    if not found and render not in {"outline", "contraction"}:
+    if not found and render not in model.DESCRIPTIVE:
         raise top.error("a plan needs at least one table [methods.ID]")
     tables = {each.name: each.method for each in found}
     split = text(top, body, "split", "folds:10")

@@ -8,6 +8,8 @@ from gpbench.bench.plan_blocks import swept_words
 from gpbench.data.catalogue import entries
 from gpbench.errors import UsageError, unknown_name
 from gpbench.report.curves import METRICS, figure
+from gpbench.report.files import write_atomically
+from gpbench.report.hyperparameters import hyperparameter_text
 from gpbench.report.pictures import save_figure
 from gpbench.report.plan_words import head_notes, plan_notes
 
@@ -21,7 +23,7 @@ __all__ = ["render"]
 
 
 def render(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
-    """Draw ``curves.png``; see :mod:`gpbench.report.renderers` and the options there.
+    """Draw ``curves.png``, and write ``hyperparameters.md`` where the plan says so; see the registry of renderers.
 
     Raises
     ------
@@ -43,7 +45,11 @@ def render(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> list
     drawn = figure(labelled, metrics, spread=plan.spread, head=head, notes=[*cut, *lost, *plan_notes(plan)])
     path = folder / "curves.png"
     save_figure(drawn, path)
-    return [path]
+    if not plan.figure.get("hyperparameters", False):
+        return [path]
+    words = folder / "hyperparameters.md"
+    write_atomically(words, hyperparameter_text(cells))
+    return [path, words]
 
 
 def _labelled(cell: Mapping[str, Any], panels: str | None, title: str | None) -> dict[str, Any]:

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["axis_of_sizes", "close", "handle", "new_figure"]
 
+#: Inches of a line of notes, and of a row of the legend.
+_LINE, _ENTRY = 0.125, 0.2
+
 
 def new_figure(columns: int, rows: int, *, width: float, height: float) -> Figure:
-    """A figure of panels of a size in inches, with room for legend and notes."""
-    size = (max(width * columns + 0.3, 4.2), height * rows + 1.1)
+    """A figure of panels of a size in inches; :func:`close` makes room for legend and notes."""
+    size = (max(width * columns + 0.3, 5.0), height * rows + 0.4)
     return Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.05, h_pad=0.05))
 
 
@@ -44,13 +47,15 @@ def close(drawn: Figure, plan: Plan, handles: Sequence[Artist], *, notes: Sequen
     drawn.suptitle(printable(head), x=0.01, ha="left", fontsize=10, fontweight="bold")
     lines = [*cut, *notes, *plan_notes(plan)]
     wide = max(40, int(drawn.get_figwidth() * 19))
-    text = "\n".join(line for note in lines for line in textwrap.wrap(printable(note), wide))
+    text = [line for note in lines for line in textwrap.wrap(printable(note), wide)]
+    ncols = max(1, min(len(handles), int(drawn.get_figwidth() / 1.7)))
+    drawn.set_figheight(drawn.get_figheight() + _LINE * len(text) + _ENTRY * -(-len(handles) // ncols))
     blank = Line2D([], [], linestyle="none", label=" ")
     legend = drawn.legend(
         handles=list(handles) or [blank],
         loc="outside lower left",
-        ncols=max(1, min(len(handles), int(drawn.get_figwidth() / 1.7))),
-        title=text,
+        ncols=ncols,
+        title="\n".join(text),
         title_fontsize=7,
         alignment="left",
     )

@@ -66,6 +66,7 @@ RENDERERS: dict[str, Renderer] = {
         {
             "panels": "a swept name: a panel for each of its values",
             "title": "of a panel; {dataset}, {n}, {d}, {m} are the label, the training rows, inputs, inducing inputs",
+            "hyperparameters": "true: the kernels at the end are written beside the picture",
         },
     ),
     "learning-curves": Renderer(
@@ -99,6 +100,14 @@ RENDERERS: dict[str, Renderer] = {
             "repeats": "random pairs of covariances for each size",
             "kernels": "kernels, a row of panels each",
             "slopes": "slopes of the ordinal likelihood, a panel each",
+        },
+    ),
+    "factors": Renderer(
+        "gpbench.report.factors:render",
+        {
+            "prior_variance": "of the unknown, whose prior mean is 0",
+            "centres": "of the factors: where each is a half",
+            "widths": "of their steps; negative: the step goes down",
         },
     ),
     "outline": Renderer(

@@ -132,7 +132,9 @@ def _panel(ax: Axes, points: Mapping[str, Sequence[_Point]], *, style: Mapping[s
             mark = "^" if above else look.marker
             ax.plot([left], [min(value, top)], mark, color=look.color, markersize=4.2, clip_on=not above, zorder=3)
         if len(own) > 1:
-            ax.plot(lefts[:1], values[:1], "o", color=look.color, markersize=9, fillstyle="none", zorder=2)
+            ax.plot(
+                lefts[:1], values[:1], "o", color=look.color, markersize=9, fillstyle="none", zorder=2, clip_on=False
+            )
     lefts = [left for own in points.values() for _, left, _ in own]
     if is_time and lefts:
         time_axis(ax, (0.8 * max(min(lefts), 1e-6), 1.25 * max(*lefts, 1e-5)))

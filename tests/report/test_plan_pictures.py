@@ -16,6 +16,7 @@ from gpbench.bench.sweep import sweep
 from gpbench.config import load_config
 from gpbench.errors import UsageError
 from gpbench.report import contraction as contraction_picture
+from gpbench.report import factors as factors_picture
 from gpbench.report.agreement import agreement
 from gpbench.report.learning_curves import learning_curves, render
 from gpbench.report.panels import grid_of, panels
@@ -284,3 +285,13 @@ def test_contraction_needs_no_cells(plan_of, tmp_path):
     bad = plan_of('title = "C"\nrender = "contraction"\n[figure]\nsizes = [20]\nrows = 20\n')
     with pytest.raises(UsageError, match="active set sizes must be 1 to 19"):
         contraction_picture.render(bad, [], tmp_path)
+
+
+def test_factors_need_no_cells(plan_of, tmp_path):
+    picture, numbers = factors_picture.render(plan_of('title = "F"\nrender = "factors"\n'), [], tmp_path)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    rows = {row["posterior"]: float(row["mean"]) for row in csv.DictReader(io.StringIO(numbers.read_text()))}
+    assert rows["EP"] == pytest.approx(rows["exact"], abs=0.05)
+    bad = plan_of('title = "F"\nrender = "factors"\n[figure]\nwidths = [1.0]\n')
+    with pytest.raises(UsageError, match="expected as many centres as widths"):
+        factors_picture.render(bad, [], tmp_path)

@@ -39,6 +39,7 @@ class Part:
     ----------
     title : str
     notes : sequence of str
+        What must be read first.
     tables : sequence of (str, Display)
         With their captions.
     pictures : sequence of Picture
@@ -73,7 +74,7 @@ def pictures_of(paths: Sequence[Path]) -> list[Picture]:
 def part_section(part: Part) -> Markup:
     """The inside of a part's section."""
     tables = [display_table(shown, caption=caption) for caption, shown in part.tables]
-    return join(*tables, *map(_figure, part.pictures), note_list(part.notes))
+    return join(note_list(part.notes), *tables, *map(_figure, part.pictures))
 
 
 def _figure(picture: Picture) -> Markup:

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from gpbench.report.page.parts import Part, pictures_of
+from gpbench.report.plan_words import head_notes
 from gpbench.report.renderers import renderer_of
 
 if TYPE_CHECKING:
@@ -35,10 +36,9 @@ def plan_part(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> Part:
     if plan.render == "table":
         from gpbench.report.plan_numbers import entries_of  # noqa: PLC0415  # pages of stored cells need no plans
         from gpbench.report.plan_table import plan_display  # noqa: PLC0415
-        from gpbench.report.plan_words import head_notes  # noqa: PLC0415
 
         shown = plan_display(plan, entries_of(plan, cells))
-        return Part(title=title, notes=head_notes(plan), tables=[(plan.id, shown)])
+        return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, shown)])
     with TemporaryDirectory() as folder:
         pictures = pictures_of(renderer_of(plan)(plan, cells, Path(folder)))
-    return Part(title=title, notes=plan.notes, pictures=pictures)
+    return Part(title=title, notes=head_notes(plan)[1:], pictures=pictures)
