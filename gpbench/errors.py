@@ -8,7 +8,8 @@
     |   `-- DataUnavailable     3   a data set that cannot be had from any place
     |-- NumericalError          1   a factorisation or a bound that broke down; the cell fails alone
     |-- StoreError              1   a results folder or file that cannot be read or written
-    `-- PluginError             1   a third-party method or data set that does not load
+    |-- PluginError             1   a third-party method or data set that does not load
+    `-- PeerError               1   the process of a rival that crashed, hangs, or says what is no message
 
 Messages say what was expected and what was got. The exit codes are those of the command line.
 """
@@ -26,6 +27,7 @@ __all__ = [
     "DataUnavailable",
     "GpbenchError",
     "NumericalError",
+    "PeerError",
     "PluginError",
     "StoreError",
     "UsageError",
@@ -66,6 +68,10 @@ class StoreError(GpbenchError):
 
 class PluginError(GpbenchError):
     """A method or data set of a third-party package does not load."""
+
+
+class PeerError(GpbenchError):
+    """The process of a rival crashed, hangs, or says what is no message; the text holds its last words."""
 
 
 def reason(error: OSError) -> str:

@@ -22,22 +22,29 @@ for name, y in {"count": rng.poisson(np.exp(f)), "ordinal": 1 + np.digitize(f, [
 END
 
 gpbench list methods --json >"$folder/methods.json"
+gpbench peers list --json >"$folder/peers.json"
 for task in binary multiclass count ordinal; do
     case $task in
     binary) data="--dataset breast-cancer-wisconsin" ;;
     multiclass) data="--dataset wine" ;;
     *) data="--dataset $folder/$task.csv --task $task" ;;
     esac
-    # The options that name the methods of the task.
+    # The options that name the methods of the task, without rivals whose environments are absent.
     methods="$(
-        python - "$task" "$folder/methods.json" <<'END'
+        python - "$task" "$folder/methods.json" "$folder/peers.json" <<'END'
 import json
 import sys
 from pathlib import Path
 
-task, methods = sys.argv[1:]
-for method in json.loads(Path(methods).read_text())["methods"]:
-    if task in method["tasks"]:
+task, *names = sys.argv[1:]
+methods, peers = (json.loads(Path(name).read_text()) for name in names)
+absent = {name: peer["problem"] for peer in peers["peers"] if peer["problem"] for name in peer["methods"]}
+for method in methods["methods"]:
+    if task not in method["tasks"]:
+        continue
+    if method["id"] in absent:
+        print(f"smoke: {method['id']} is left out: {absent[method['id']]}", file=sys.stderr)
+    else:
         print("--method", method["id"], end=" ")
 END
     )"

@@ -37,6 +37,9 @@ __all__ = ["Outcome", "Task", "inducing_rule", "lost", "run_cell"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
+APART = ("startup_seconds", "compile_seconds")
+"""Facts that stand beside the training seconds: what a rival's process takes before its clock runs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
@@ -153,6 +156,7 @@ class _Attempt:
         self.clock = Clock()
         self.watcher: Watcher | None = None
         self.jitter: float | None = None
+        self.apart: dict[str, Any] = {}
         self.data: dict[str, Any] = {}
 
     def run(self) -> Outcome:
@@ -206,6 +210,9 @@ class _Attempt:
         check_arrays(arrays)
         if isinstance(posterior, Posterior):  # duplicate rows can make fewer inducing inputs than were asked for
             self.data["data"]["inducing"] = len(posterior.latents[0].Z)
+        self.apart = {name: facts[name] for name in APART if name in facts}
+        if "peer" in facts:
+            self.data["peer"] = facts["peer"]
         stopped_by = _stopped_by(facts.get("stopped_by"), watcher.stopped_by)
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)
@@ -239,6 +246,7 @@ class _Attempt:
                 "bound": _number(bound),
                 "jitter": self.jitter,
                 "peak_rss_mb": peak_rss_mb(),
+                **self.apart,
             },
             "trace": (watcher.trace if watcher is not None else Trace()).columns(),
             "provenance": {

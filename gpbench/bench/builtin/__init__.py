@@ -1,6 +1,6 @@
-"""The methods that come with gpbench, one file for each paper."""
+"""The methods that come with gpbench, one file for each paper, and rivals from other libraries."""
 
-from gpbench.bench.builtin import baselines, hensman2015, izmailov2016, sheth2015, villacampa2017, wenzel2019
+from gpbench.bench.builtin import baselines, hensman2015, izmailov2016, rivals, sheth2015, villacampa2017, wenzel2019
 
 __all__ = ["BUILT_IN"]
 
@@ -11,5 +11,6 @@ BUILT_IN = (
     *izmailov2016.METHODS,
     *sheth2015.METHODS,
     *villacampa2017.METHODS,
+    *rivals.METHODS,
 )
 """Every built-in method, in the order in which they are listed."""

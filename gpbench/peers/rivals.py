@@ -1,0 +1,110 @@
+"""The rivals: which settings each has, and what is known about it.
+
+All start from the same kernel and, where they have inducing inputs, from the same Z, which stays where it is. Adam's
+rate is 0.01, as in the libraries' own examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from gpbench.errors import UsageError
+from gpbench.peers.scheme import Rival
+from gpbench.schemes.base import setting
+from gpbench.schemes.settings import GPSettings
+
+if TYPE_CHECKING:
+    from gpbench.model.inducing import InducingRule
+    from gpbench.model.rows import Array, Rows
+
+__all__ = ["GPflowSVGP", "GPyTorchPG", "GPyTorchSVGP", "SklearnGPC"]
+
+STATIONARY = frozenset({"se", "se-ard", "matern32", "matern32-ard"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseRival(Rival, GPSettings):
+    """A rival with inducing inputs and mini-batches."""
+
+    batch_size: int = setting(100, "rows in a mini-batch", minimum=1)
+    rate: float = setting(0.01, "rate of Adam", minimum=0.0, maximum=1.0)
+
+    def inducing_inputs(self, X: Rows, rule: InducingRule) -> Array:
+        """Z (M, d) by the rule."""
+        return rule.choose(X)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPflowSVGP(SparseRival):
+    """GPflow's SVGP, whitened, its training loop compiled whole."""
+
+    link: str = setting("probit", "link function", choices=("probit", "logit"))
+    optimizer: str = setting(
+        "adam",
+        "adam: everything by Adam; natural: q(u) by natural gradients, the kernel by Adam",
+        choices=("adam", "natural"),
+    )
+    gamma: float = setting(0.01, "rate of the natural gradient; GPflow breaks down at 0.1", minimum=1e-6, maximum=1.0)
+
+    name: ClassVar[str] = "gpflow-svgp"
+    peer: ClassVar[str] = "gpflow"
+    kernels: ClassVar[frozenset[str]] = STATIONARY | {"linear-ard"}
+
+    @property
+    def floor(self) -> float:
+        """GPflow's probit keeps probabilities within [0.001, 0.999], in training and in prediction."""
+        return 1e-3 if self.link == "probit" else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPyTorchSVGP(SparseRival):
+    """GPyTorch's variational GP with a Bernoulli likelihood, whitened, everything by Adam."""
+
+    link: str = setting("probit", "link function", choices=("probit",))
+
+    name: ClassVar[str] = "gpytorch-svgp"
+    peer: ClassVar[str] = "gpytorch"
+    kernels: ClassVar[frozenset[str]] = STATIONARY
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPyTorchPG(SparseRival):
+    """GPyTorch's variational GP with Polya-Gamma augmentation: natural gradients for q(u), Adam for the kernel."""
+
+    link: str = setting("logit", "link function", choices=("logit",))
+    natural_rate: float = setting(0.1, "rate of the natural gradient, as in GPyTorch's example", minimum=0, maximum=1)
+
+    name: ClassVar[str] = "gpytorch-pg"
+    peer: ClassVar[str] = "gpytorch"
+    kernels: ClassVar[frozenset[str]] = STATIONARY
+
+
+@dataclass(frozen=True, kw_only=True)
+class SklearnGPC(Rival):
+    """scikit-learn's GaussianProcessClassifier: Laplace's method on all rows, kernel by L-BFGS."""
+
+    link: str = setting("logit", "link function", choices=("logit",))
+    hyperparameters: str = setting("learned", "whether the hyper-parameters are learned", choices=("learned", "fixed"))
+    max_rows: int = setting(2000, "rows at most: each evaluation costs their cube", minimum=1)
+
+    name: ClassVar[str] = "sklearn-gpc"
+    peer: ClassVar[str] = "sklearn"
+    kernels: ClassVar[frozenset[str]] = STATIONARY
+
+    def inducing_inputs(self, X: Rows, rule: InducingRule) -> Array:  # noqa: ARG002 - it has none
+        """None: all rows are used.
+
+        Raises
+        ------
+        UsageError
+            There are more rows than ``max_rows``.
+        """
+        if len(X) > self.max_rows:
+            raise UsageError(
+                f"sklearn-gpc factorises a matrix of all rows: expected at most max_rows = {self.max_rows} rows; "
+                f"got {len(X)}"
+            )
+        return np.empty((0, X.shape[1]))
