@@ -95,7 +95,7 @@ class CellSpec:
     likelihood : str
         Name of p(y | f).
     scaling : str
-        How the inputs are scaled: ``"standard"`` (mean and standard deviation of the training rows) or ``"none"``.
+        How the inputs are scaled by the training rows; see :mod:`gpbench.data.scaling`.
     """
 
     method: str

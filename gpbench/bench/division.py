@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpbench.bench.mapped import mapped
-from gpbench.data.scaling import ScaledRows, Scaling, standardise
+from gpbench.data.scaling import ScaledRows, scaling_of
 from gpbench.data.splits import Protocol
-from gpbench.errors import UsageError
 
 if TYPE_CHECKING:
     from gpbench.bench.cell import CellSpec
@@ -72,12 +71,7 @@ def divide(dataset: Dataset, spec: CellSpec) -> Division:
         test_rows=spec.limits.test_rows,
         train_rows=spec.limits.train_rows,
     )
-    if spec.scaling == "standard":
-        scaling = standardise(dataset.X, split.train)
-    elif spec.scaling == "none":
-        scaling = Scaling.identity(dataset.d)
-    else:
-        raise UsageError(f"scaling must be standard or none; got {spec.scaling!r}")
+    scaling = scaling_of(spec.scaling, dataset.X, rows=split.train)
     test = ScaledRows(dataset.X, split.test, scaling)
     X_test = test.array() if _fits(test) else test  # tested off the clock in any case
     X, where = _training_rows(dataset, ScaledRows(dataset.X, split.train, scaling))

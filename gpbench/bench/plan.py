@@ -10,7 +10,7 @@
     split = "contiguous:10"                 # as for --split; "folds:10" by default
     splits = 10                             # only the first so many of them (IDA's realisations 1 to 10 of `given`)
     seed = 0
-    scaling = "standard"                    # or none
+    scaling = "standard"                    # or common (one number for all columns), none
     limits = { test_rows = 100_000, train_rows = 10_000, seconds = 600, iterations = 1000 }
     centre = "mean"                         # or median
     spread = "sd"                           # sd, 2sd, se, 2se

@@ -21,6 +21,7 @@ from gpbench.bench.plan_tables import (
 from gpbench.bench.plan_values import integer, known_keys, limits, one_of, table, text, texts
 from gpbench.data import generators
 from gpbench.data.catalogue import entry
+from gpbench.data.scaling import SCALINGS
 from gpbench.errors import UsageError, reason, unknown_name
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _plan(body: Mapping[str, Any], top: Place, name: str) -> Plan:
         split=split,
         splits=integer(top, body, "splits"),
         seed=integer(top, body, "seed", least=0) or 0,
-        scaling=one_of(top, body, "scaling", ("standard", "none"), "standard"),
+        scaling=one_of(top, body, "scaling", SCALINGS, "standard"),
         limits=limits(body, top),
         centre=one_of(top, body, "centre", model.CENTRES, "mean"),
         spread=one_of(top, body, "spread", model.SPREADS, "sd"),

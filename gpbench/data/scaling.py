@@ -1,17 +1,26 @@
-"""Scaling of inputs with the training rows' mean and standard deviation, and rows that are scaled when asked for."""
+"""Scaling of inputs by the training rows, and rows that are scaled when asked for.
+
+``standard`` divides each column by its own standard deviation. ``common`` divides all columns by one number, their
+root mean square deviation: for inputs in the same unit, such as pixels, where a column that is almost constant would
+otherwise drown the others. ``none`` leaves inputs as they are.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.errors import DataError
+from gpbench.errors import DataError, UsageError
 
-__all__ = ["ScaledRows", "Scaling", "standardise"]
+__all__ = ["SCALINGS", "ScaledRows", "Scaling", "scaling_of", "standardise"]
+
+SCALINGS = ("standard", "common", "none")
+"""How inputs can be scaled."""
 
 _BLOCK_BYTES = 4 << 20
 _TILE = 1 << 13
@@ -56,6 +65,37 @@ class Scaling:
     def identity(cls, d: int) -> Scaling:
         """The map that changes nothing."""
         return cls(np.zeros(d), np.ones(d), np.zeros(d, dtype=bool))
+
+
+def scaling_of(kind: str, X: npt.NDArray[np.floating], *, rows: Ints) -> Scaling:
+    """The scaling of a kind, by some rows.
+
+    Parameters
+    ----------
+    kind : str
+        One of ``SCALINGS``.
+    X : (n, d)
+        All rows; may be a memory map.
+    rows : (k,) int64
+        The training rows.
+
+    Raises
+    ------
+    UsageError
+        Unknown kind.
+    DataError
+        As :func:`standardise`.
+    """
+    if kind == "none":
+        return Scaling.identity(X.shape[1])
+    if kind not in SCALINGS:
+        raise UsageError(f"scaling must be one of {', '.join(SCALINGS)}; got {kind!r}")
+    own = standardise(X, rows)
+    if kind == "standard":
+        return own
+    varying = np.where(own.constant, 0.0, own.scale)
+    root_mean_square = math.sqrt(float(np.mean(np.square(varying)))) or 1.0
+    return replace(own, scale=np.full_like(own.scale, root_mean_square))
 
 
 def standardise(X: npt.NDArray[np.floating], rows: Ints) -> Scaling:

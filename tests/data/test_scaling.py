@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpbench.data.scaling import ScaledRows, Scaling, standardise
-from gpbench.errors import DataError
+from gpbench.data.scaling import ScaledRows, Scaling, scaling_of, standardise
+from gpbench.errors import DataError, UsageError
 
 RNG = np.random.default_rng(0)
 
@@ -110,3 +110,22 @@ def test_rows_do_not_change_the_data(tmp_path):
 def test_the_identity_changes_nothing():
     X = RNG.normal(size=(40, 3))
     assert np.array_equal(Scaling.identity(3).apply(X), X)
+
+
+def test_common_scaling_divides_all_columns_by_one_number():
+    X = np.random.default_rng(0).standard_normal((50, 3)) * [1.0, 10.0, 0.0] + [5.0, 0.0, 2.0]
+    rows = np.arange(40)
+    own, common = standardise(X, rows), scaling_of("common", X, rows=rows)
+    assert np.array_equal(common.mean, own.mean)
+    assert np.array_equal(common.constant, [False, False, True])
+    expected = np.sqrt((X[:40].var(axis=0)).mean())
+    np.testing.assert_allclose(common.scale, expected, rtol=1e-12)
+    scaled = common.apply(X[:40])
+    assert np.mean(np.square(scaled)) == pytest.approx(1.0)
+    constant = scaling_of("common", np.ones((4, 2)), rows=np.arange(4))
+    assert np.array_equal(constant.apply(np.ones((4, 2))), np.zeros((4, 2)))
+
+
+def test_unknown_scaling():
+    with pytest.raises(UsageError, match="scaling must be one of standard, common, none; got 'minmax'"):
+        scaling_of("minmax", np.ones((4, 2)), rows=np.arange(4))
