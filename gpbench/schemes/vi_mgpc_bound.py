@@ -28,15 +28,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg import blas
 
 from gpbench.model.batch import BatchBasis
 from gpbench.model.flat import Layout
 from gpbench.model.kl_bound import BoundAt
 from gpbench.model.latent import Latent
 from gpbench.model.likelihoods.multiclass_agreement import agreement
-from gpbench.model.linalg import trmm, trsm, trsv
+from gpbench.model.linalg import trsm, trsv
 from gpbench.model.whitened import BLOCK_ROWS, row_blocks
+from gpbench.schemes.vi_mgpc_sums import ClassSums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -181,7 +181,7 @@ class RobustMaxBound:
         """
         likelihood = self.likelihood(x)
         sums = [
-            _ClassSums(basis, *self._whiten(parts, basis), kernel_gradient=kernel_gradient)
+            ClassSums(basis, *self._whiten(parts, basis), kernel_gradient=kernel_gradient)
             for parts, basis in zip(self._split(x), bases, strict=True)
         ]
         C = len(sums)
@@ -206,7 +206,7 @@ class RobustMaxBound:
         gradient[-1] = scale * _by_log_odds(likelihood.epsilon, C, right=agreed, wrong=rows_seen - agreed)
         return BoundAt(value, gradient)
 
-    def _finish(self, out: Parts, sums: _ClassSums) -> float:
+    def _finish(self, out: Parts, sums: ClassSums) -> float:
         """Write a class's gradient, of the KL too; returns the KL."""
         m_w, L_w, basis = sums.m_w, sums.L_w, sums.basis
         diagonal = np.diag(L_w)
@@ -234,42 +234,6 @@ class RobustMaxBound:
         """Views of each class's unknowns."""
         for layout, part in zip(self._layouts, self._slices, strict=True):
             yield layout.split(x[part])
-
-
-class _ClassSums:
-    """One class: its marginals in a block of rows, and what its gradient needs, summed up over blocks."""
-
-    def __init__(self, basis: BatchBasis, m_w: Array, L_w: Array, *, kernel_gradient: bool) -> None:
-        M = len(m_w)
-        self.basis, self.m_w, self.L_w = basis, m_w, L_w
-        self.mean, self.root = np.zeros(M), np.zeros((M, M), order="F")
-        self.Y = np.zeros((M, M), order="F") if kernel_gradient else None
-        self.theta, self.Z = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape)
-        self._T = self._TL = np.empty((0, M))
-
-    def marginals(self, X: Array) -> tuple[Array, Array]:
-        """Mean and variance (b,) of q(f) at the rows X (b, d)."""
-        T, s = self.basis.whiten(X)
-        TL = trmm(self.L_w, T, side="right")
-        s += np.einsum("ij,ij->i", TL, TL)
-        self._T, self._TL = T, TL
-        return blas.dgemv(1.0, T, self.m_w), np.maximum(s, 0.0, out=s)
-
-    def add(self, X: Array, *, g: Array, h: Array) -> None:
-        """Add the rows of the last ``marginals``, with the derivatives g, h (b,) in their mean and variance."""
-        T, TL, twice = self._T, self._TL, (2.0 * h)[:, None]
-        self.mean += blas.dgemv(1.0, T, g, trans=1)
-        self.root = blas.dgemm(1.0, T * twice, TL, trans_a=1, beta=1.0, c=self.root, overwrite_c=1)
-        if self.Y is None:
-            return
-        T_bar = trmm(self.L_w, TL, side="right", trans=True, overwrite=True)
-        T_bar -= T
-        T_bar *= twice
-        T_bar = blas.dger(1.0, g, self.m_w, a=T_bar, overwrite_a=1)
-        self.Y = blas.dgemm(1.0, T_bar, T, trans_a=1, beta=1.0, c=self.Y, overwrite_c=1)
-        dtheta, dZ = self.basis.cross_pullback(X, T_bar, h=h)
-        self.theta += dtheta
-        self.Z += dZ
 
 
 def log_odds(epsilon: float) -> float:
