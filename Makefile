@@ -9,7 +9,11 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 DEMO := results/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint smoke bench bench-scale bench-convert clean
+#: wenzel2019-table1 and so on: PAPER-ITEM for each plan that ships.
+PLANS := $(patsubst gpbench/papers/%.toml,%,$(sort $(wildcard gpbench/papers/*/*.toml)))
+#: More of the command's options: make wenzel2019-table1 OPTIONS="--jobs 8 --max-seconds 60"
+OPTIONS ?=
+.PHONY: help demo test lint smoke bench bench-scale bench-convert clean reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -38,6 +42,26 @@ lint: $(READY) ## ruff and mypy
 
 smoke: $(READY) ## each method on tiny data, through the command line
 	$(ONE_THREAD) PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/smoke.sh
+
+# A plan whose data are missing or some of whose cells fail has said so; the others go on, and make fails at the end.
+define EVERY_PLAN
+@failed=""; for plan in $(PLANS); do \
+	echo "== $$plan"; $(ONE_THREAD) $(BIN)/gpbench reproduce $$plan $(1) $(OPTIONS) || failed="$$failed $$plan"; \
+done; if [ -n "$$failed" ]; then echo "not without problems:$$failed"; exit 1; fi
+endef
+
+reproduce: $(READY) ## every table and figure of the papers: days; goes on where it stopped
+	$(call EVERY_PLAN,)
+
+reproduce-quick: $(READY) ## the quick form of each, to see that it runs
+	$(call EVERY_PLAN,--quick)
+
+# make PAPER-ITEM, for instance make wenzel2019-table1: one table or figure
+define ONE_PLAN
+$(subst /,-,$(1)): $(READY)
+	$(ONE_THREAD) $(BIN)/gpbench reproduce $(1) $$(OPTIONS)
+endef
+$(foreach plan,$(PLANS),$(eval $(call ONE_PLAN,$(plan))))
 
 bench: $(READY) ## speed, as ratios in one run on one BLAS thread
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_step.py

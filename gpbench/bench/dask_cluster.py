@@ -2,7 +2,8 @@
 
 A task carries all that its cell depends on, so that results are those of a serial run in all that no clock decides. A
 worker runs one cell at a time whatever its number of threads (clocks, and the pools of the numerical libraries, are a
-process's), and as many cells are handed out as there are workers. The workers need gpbench of the same version and the
+process's), and as many cells are handed out as there are workers, each to one that has none: Dask by itself gives a
+worker of several threads several. The workers need gpbench of the same version and the
 data: the data folder, or the mirror, under the same path, as on a shared file system. Results come back to this
 process, which alone writes the store.
 
@@ -60,7 +61,7 @@ class DaskCluster:
             self._client = distributed.Client(**place, timeout=timeout, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise UsageError(f"no Dask scheduler answers at {address}: {error}") from error
-        self.workers = len(self._client.scheduler_info(n_workers=-1)["workers"])
+        self.workers = len(self._addresses())
         if not self.workers:
             self.close()
             raise UsageError(f"the Dask scheduler at {address} has no workers; `dask worker {address}` starts one")
@@ -74,13 +75,13 @@ class DaskCluster:
             A method cannot be sent to another process.
         """
         queue = iter(tasks)
-        waiting: dict[Any, Task] = {}
+        waiting: dict[Any, tuple[Task, str]] = {}
         try:
             for task in islice(queue, self.workers):
                 self._submit(task, waiting)
-            done = distributed.as_completed(list(waiting), raise_errors=False)
+            done = distributed.as_completed(list(waiting), loop=self._client.loop, raise_errors=False)
             for future in done:
-                task = waiting.pop(future)
+                task, _ = waiting.pop(future)
                 outcome = _outcome(task, future)
                 future.release()
                 for following in islice(queue, 1):
@@ -89,7 +90,7 @@ class DaskCluster:
         except (KeyboardInterrupt, Terminated) as halt:
             status = "timeout" if isinstance(halt, Terminated) else "interrupted"
             words = "ended from outside by SIGTERM" if status == "timeout" else "interrupted by the user"
-            for task in waiting.values():
+            for task, _ in waiting.values():
                 yield lost(task, status, kind=type(halt).__name__, message=words, halted=True)
         finally:
             if waiting:
@@ -99,16 +100,24 @@ class DaskCluster:
         """Leave the cluster, which goes on."""
         self._client.close()
 
-    def _submit(self, task: Task, waiting: dict[Any, Task]) -> Any:
+    def _submit(self, task: Task, waiting: dict[Any, tuple[Task, str]]) -> Any:
         try:
             content = pickle.dumps(task)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UsageError(
                 f"method {task.spec.method} cannot be sent to another process ({error}); use one job"
             ) from error
-        future = self._client.submit(_serve, content, pure=False)  # with --force the same cell must run again
-        waiting[future] = task
+        busy = {place for _, place in waiting.values()}
+        place = next((one for one in self._addresses() if one not in busy), "")
+        # A wish and no more: should this worker die, any other may take the cell. Not pure, since with --force the same
+        # cell must run again.
+        where = {"workers": [place], "allow_other_workers": True} if place else {}
+        future = self._client.submit(_serve, content, pure=False, **where)
+        waiting[future] = task, place
         return future
+
+    def _addresses(self) -> list[str]:
+        return list(self._client.scheduler_info(n_workers=-1)["workers"])
 
 
 def _serve(content: bytes) -> bytes:

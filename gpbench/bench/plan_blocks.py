@@ -13,6 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.limits import Limits
+from gpbench.bench.plan import DESCRIPTIVE
 from gpbench.data.catalogue import entries
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.plan import Plan, PlanMethod
 
-__all__ = ["SYMBOLS", "Block", "blocks", "swept_words"]
+__all__ = ["SYMBOLS", "Block", "blocks", "runnable", "swept_words"]
 
 #: Swept names that have a symbol in the papers.
 SYMBOLS = {"inducing": "M", "active": "M", "train_rows": "n", "batch_size": "b", "iterations": "t"}
@@ -84,6 +85,11 @@ def blocks(plan: Plan) -> list[Block]:
                 except UsageError as error:
                     raise UsageError(f"{plan.path}: {table.name} on {dataset}: {error}") from None
     return found
+
+
+def runnable(plan: Plan) -> list[Block]:
+    """The blocks that have cells: none of a plan that describes and runs nothing."""
+    return [] if plan.render in DESCRIPTIVE else blocks(plan)
 
 
 def swept_words(values: Mapping[str, Any]) -> str:

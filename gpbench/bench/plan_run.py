@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gpbench.bench.plan_blocks import Block, blocks
+from gpbench.bench.plan_blocks import Block, runnable
 from gpbench.bench.plan_stored import shown, stored_cells
 from gpbench.bench.plan_tasks import plan_tasks, source_of
 from gpbench.bench.plan_time import Estimate, estimate
@@ -105,7 +105,7 @@ def run_plan(
     KeyboardInterrupt
         Ctrl-C, or SIGTERM; all outcomes so far are stored.
     """
-    found = blocks(plan)
+    found = runnable(plan)
     planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, progress=progress)
     for name, why in planned.missing.items():
         say(f"{name}: {why}")
@@ -123,7 +123,7 @@ def look_up(plan: Plan, store: Store) -> PlanCells:
     StoreError
         The store cannot be read.
     """
-    return _together(plan, blocks(plan), store.cells(), store)
+    return _together(plan, runnable(plan), store.cells(), store)
 
 
 def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
@@ -142,8 +142,9 @@ def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
         The store cannot be read.
     """
     cells = [] if store is None else store.cells()
-    found = estimate(stored_cells(plan, blocks(plan), cells), cells)
-    return Outlook(found, tuple(name for name in plan.datasets if not _is_here(plan, name, config)))
+    found = estimate(stored_cells(plan, runnable(plan), cells), cells)
+    needed = {each.block.dataset for each in found}
+    return Outlook(found, tuple(name for name in plan.datasets if name in needed and not _is_here(plan, name, config)))
 
 
 def _is_here(plan: Plan, name: str, config: Config) -> bool:

@@ -72,6 +72,8 @@ def plan_tasks(
     missing: dict[str, str] = {}
     for row, name in enumerate(plan.datasets):
         own = [block for block in found if block.dataset == name]
+        if not own:
+            continue
         place = source_of(plan, name, config)
         try:
             dataset = opened(place, progress)

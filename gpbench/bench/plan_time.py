@@ -2,9 +2,9 @@
 
 The model counts floating point operations. A step of a scheme with M inducing inputs on b rows (the mini-batch, or all)
 of d inputs takes 10 b M^2 + 4 b M d + 5 M^3 of them for each latent function, one of the at most 100 steps of a scheme
-that factors n x n matrices (it has a kernel and no inducing inputs) 3 n^3, and a scheme without either 100 n d in all. A core does 4e9 in a second,
-a step takes no less than 0.3 ms, and a cell 1 s beside its training. ``max_iterations`` (or 1,000) steps are taken,
-since when a scheme converges is not known, and a limit on seconds is kept.
+that factors n x n matrices (it has a kernel and no inducing inputs) 3 n^3, and a scheme without either 100 n d in all.
+A core does 4e9 in a second, a step takes no less than 0.3 ms, and a cell 1 s beside its training. ``max_iterations``
+(or 1,000) steps are taken, since when a scheme converges is not known, and a limit on seconds is kept.
 """
 
 from __future__ import annotations

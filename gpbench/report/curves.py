@@ -122,7 +122,9 @@ def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: S
         panels[group.dataset_label, group.split].append(group)
     across = _across(len(panels), len(metrics))
     columns, rows = across * len(metrics), -(-len(panels) // across)
-    size = (5.6, 4.0) if rows == columns == 1 else (3.4 * columns + 0.3, 2.6 * rows + 0.9)
+    width, height = (5.6, 4.0) if rows == columns == 1 else (3.4 * columns + 0.3, 2.6 * rows + 0.9)
+    broken = [line for note in words for line in textwrap.wrap(printable(note), max(40, int(width * 19)))]
+    size = (width, height + 0.13 * (len(broken) - 1) + (0.2 if head else 0.0))
     drawn = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
     styles = styles_of(groups)
     shown: list[tuple[Group, Curve]] = []
@@ -139,7 +141,7 @@ def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: S
             if place + across >= len(panels):
                 ax.set_xlabel("training time (s)")
             shown += curves
-    _legend(drawn, shown, styles, band=_BANDS[spread], words=words)
+    _legend(drawn, shown, styles, band=_BANDS[spread], words="\n".join(broken))
     if head:
         drawn.suptitle(printable(head), x=0.01, ha="left", fontsize=10, fontweight="bold")
     return drawn
@@ -208,7 +210,7 @@ def _point(ax: Axes, curve: Curve, style: Style, label: str, *, until: float) ->
 
 
 def _legend(
-    drawn: Figure, shown: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, band: str, words: Sequence[str]
+    drawn: Figure, shown: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, band: str, words: str
 ) -> None:
     """Below the panels, never over the data: the methods, what the band is, and what else must be said."""
     moving = {group.method_label for group, curve in shown if not curve.is_point}
@@ -220,12 +222,11 @@ def _legend(
     ]
     if any(curve.band is not None for _, curve in shown):
         handles.append(Patch(facecolor="#7f7f7f", alpha=0.3, linewidth=0, label=band))
-    wide = max(40, int(drawn.get_figwidth() * 19))
     legend = drawn.legend(
         handles=handles,
         loc="outside lower center",
         ncols=min(len(handles), max(3, int(drawn.get_figwidth() / 2.2))),
-        title="\n".join(line for note in words for line in textwrap.wrap(printable(note), wide)),
+        title=words,
         title_fontsize=7,
     )
     legend.get_title().set_color("#737373")

@@ -106,7 +106,7 @@ def plan_facts(folder: Path) -> tuple[list[Facts], list[str]]:
     ``seconds`` is what the model of :mod:`gpbench.bench.plan_time` says; `gpbench reproduce PLAN --dry-run` looks at
     stored cells too.
     """
-    from gpbench.bench.plan_blocks import blocks  # noqa: PLC0415  # lists of methods and data sets need no plans
+    from gpbench.bench.plan_blocks import runnable  # noqa: PLC0415  # lists of methods and data sets need no plans
     from gpbench.bench.plan_read import read_plan  # noqa: PLC0415
     from gpbench.bench.plan_time import estimate  # noqa: PLC0415
 
@@ -115,7 +115,7 @@ def plan_facts(folder: Path) -> tuple[list[Facts], list[str]]:
         name = f"{path.parent.name}/{path.stem}"
         try:
             plan = read_plan(path, id=name)
-            estimates = estimate([(block, []) for block in blocks(plan)])
+            estimates = estimate([(block, []) for block in runnable(plan)])
         except GpbenchError as error:
             problems.append(f"plan {name}: {error}")
             continue
