@@ -23,11 +23,15 @@ import numpy as np
 
 from gpbench.model.ep_moments import cavity, cavity_evidence, matched_site, tilted
 from gpbench.model.ep_settle import Proposal
+from gpbench.model.whitened import row_blocks
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array, Labels
 
 __all__ = ["ProbitFactors", "SiteFactors", "StepFactors"]
+
+_ROWS = 32_768
+"""Rows looked at together, which bounds the memory of what is between sites and sites."""
 
 
 class SiteFactors(ABC):
@@ -79,19 +83,30 @@ class ProbitFactors(SiteFactors):
 
     def propose(self, x: Array, mean: Array, var: Array) -> Proposal:
         """Matched sites."""
-        n, y, mu, var = len(self.y), self.y, mean[:, 0], var[:, 0]
-        out = cavity(mu, var, tau=x[:n], b=x[n:])
-        at = tilted(y * out.mean, 1.0 + out.var)
-        tau, b = matched_site(at, mean=out.mean, var=out.var, rest=1.0, sign=y)
-        return Proposal(np.concatenate([tau, b]), np.concatenate([var, np.sqrt(var)]))
+        n = len(self.y)
+        target, weights = np.empty(2 * n), np.empty(2 * n)
+        for rows in row_blocks(n, _ROWS):
+            y, mu, s2, tau, b = self._block(x, mean, var, rows)
+            out = cavity(mu, s2, tau=tau, b=b)
+            at = tilted(y * out.mean, 1.0 + out.var)
+            target[:n][rows], target[n:][rows] = matched_site(at, mean=out.mean, var=out.var, rest=1.0, sign=y)
+        weights[:n] = var[:, 0]
+        np.sqrt(weights[:n], out=weights[n:])
+        return Proposal(target, weights)
 
     def evidence(self, x: Array, mean: Array, var: Array) -> float:
         """Sum over rows."""
-        n, mu, var = len(self.y), mean[:, 0], var[:, 0]
-        tau, b = x[:n], x[n:]
-        out = cavity(mu, var, tau=tau, b=b)
-        terms = tilted(self.y * out.mean, 1.0 + out.var).log_z
-        return float(np.sum(terms + cavity_evidence(mu, var, tau=tau, b=b)))
+        total = 0.0
+        for rows in row_blocks(len(self.y), _ROWS):
+            y, mu, s2, tau, b = self._block(x, mean, var, rows)
+            out = cavity(mu, s2, tau=tau, b=b)
+            terms = tilted(y * out.mean, 1.0 + out.var).log_z + cavity_evidence(mu, s2, tau=tau, b=b)
+            total += float(terms.sum())
+        return total
+
+    def _block(self, x: Array, mean: Array, var: Array, rows: slice) -> tuple[Array, Array, Array, Array, Array]:
+        n = len(self.y)
+        return self.y[rows], mean[rows, 0], var[rows, 0], x[:n][rows], x[n:][rows]
 
 
 class StepFactors(SiteFactors):

@@ -62,8 +62,10 @@ class FitcPosterior(NamedTuple):
         Cholesky factor of its precision.
     log_z : float
         ½ bᵀμ - Σ log C_jj - ½ Σ log(1 + τ s): log Z without the sum over factors.
-    e, alpha, f : (n,)
-        What the gradient needs.
+    h : (n,)
+        t_iᵀ S_w t_i.
+    tau, b : (n,)
+        The totals.
     """
 
     mean: Array
@@ -71,9 +73,15 @@ class FitcPosterior(NamedTuple):
     q: Whitened
     C: Array
     log_z: float
-    e: Array
-    alpha: Array
-    f: Array
+    h: Array
+    tau: Array
+    b: Array
+
+    def weights(self, s: Array) -> tuple[Array, Array, Array]:
+        """What the adjoints are made of, α, e and f, each (n,), for prior remainders s (n,)."""
+        e = self.tau / (1.0 + self.tau * s)
+        alpha = self.b - self.tau * self.mean
+        return alpha, e, alpha * alpha - e + e * e * self.h
 
 
 class Workspace:
@@ -170,28 +178,28 @@ class FitcPrior:
         np.maximum(h, 0.0, out=h)
         mean = t * (self.s * b + mean)
         var = t * (self.s + t * h)
-        alpha = b - tau * mean
         log_z = 0.5 * float(b @ mean) - float(np.log(np.diag(C)).sum()) + 0.5 * float(np.log(t).sum())
         if not math.isfinite(log_z):
             raise NumericalError(f"the posterior of EP's sites must be finite; got a log evidence of {log_z}")
-        return FitcPosterior(mean, var, q, C, log_z, e, alpha, alpha * alpha - e + e * e * h)
+        return FitcPosterior(mean, var, q, C, log_z, h, tau, b)
 
     def gradient(self, at: FitcPosterior) -> tuple[Array, Array]:
         """Gradient of log Z in ``theta`` (P,) and Z (M, d), for sites at their fixed point."""
         basis = self.basis
         S_L = blas.dgemm(-1.0, at.q.S_w, basis.L_inv)
         m_L = blas.dgemv(1.0, basis.L_inv, at.q.m_w, trans=1)
+        all_alpha, all_e, all_f = at.weights(self.s)
         inner = np.outer(at.q.m_w, at.q.m_w)
         inner += at.q.S_w
         add_to_diagonal(inner, -1.0)
         inner = np.asfortranarray(inner)
         dtheta, dZ = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape)
         for rows, part, T in self._with_pullback():
-            f, alpha = at.f[rows], at.alpha[rows]
+            alpha, e, f = all_alpha[rows], all_e[rows], all_f[rows]
             scaled = np.multiply(T, f[:, None], out=self._work.scratch(T.shape))
             inner = blas.dgemm(-1.0, T, scaled, trans_a=1, beta=1.0, c=inner, overwrite_c=1)
             adjoint = blas.dgemm(-1.0, scaled, basis.L_inv, c=self._work.scratch(T.shape, which=1), overwrite_c=1)
-            np.multiply(T, at.e[rows, None], out=scaled)
+            np.multiply(T, e[:, None], out=scaled)
             adjoint = blas.dgemm(1.0, scaled, S_L, beta=1.0, c=adjoint, overwrite_c=1)
             adjoint = blas.dger(1.0, alpha, m_L, a=adjoint, overwrite_a=1)
             by_theta, by_Z = basis.features.pullback(adjoint)

@@ -57,7 +57,7 @@ _CONDITION = 1e-10
 
 
 class Proposal(NamedTuple):
-    """One parallel update: g(x) and the weights w, each (k,)."""
+    """One parallel update: g(x) and the weights w, each (k,), new arrays that the iteration may overwrite."""
 
     target: Array
     weights: Array
@@ -125,8 +125,10 @@ class FixedPoint:
         plain, near = True, False
         for iteration in range(1, self.limit + 1):
             target, weights = update(x)
-            f = target - x
-            change = float(np.max(weights * np.abs(f), initial=0.0))
+            f = np.subtract(target, x, out=target)
+            size = np.abs(f)
+            change = float(np.max(np.multiply(size, weights, out=size), initial=0.0))
+            del target, size
             if change <= self.tolerance:
                 return Outcome(x, change, iteration, True, restarts)
             since += 1
@@ -143,7 +145,7 @@ class FixedPoint:
             before = (x, f)
             near = change <= (_LEFT if near else _LOCAL)
             plain = not near or self._history is None
-            x = self._step(x, f, target, weights, damping, mixed=not plain)
+            x = self._step(x, f, weights, damping, mixed=not plain)
         update(best)
         return Outcome(best, best_change, self.limit, False, restarts)
 
@@ -157,13 +159,14 @@ class FixedPoint:
             self._history = _History(len(moved), min(self.memory, max(1, room)))
         self._history.add(moved, changed)
 
-    def _step(self, x: Array, f: Array, target: Array, weights: Array, damping: float, *, mixed: bool) -> Array:
-        moved = x + damping * f
+    def _step(self, x: Array, f: Array, weights: Array, damping: float, *, mixed: bool) -> Array:
+        moved = damping * f
+        moved += x
         if mixed and self._history is not None:
             moved -= self._history.correction(f, weights, damping)
         half = len(x) // 2
         tau = moved[:half]
-        np.clip(tau, 0.0, 2.0 * np.maximum(x[:half], target[:half]), out=tau)
+        np.clip(tau, 0.0, 2.0 * (x[:half] + np.maximum(f[:half], 0.0)), out=tau)
         return moved
 
 

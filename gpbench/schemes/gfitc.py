@@ -40,7 +40,7 @@ from gpbench.schemes.settings import GPSettings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.model.ep_settle import FixedPoint, Outcome
+    from gpbench.model.ep_settle import FixedPoint
     from gpbench.model.inducing import InducingRule
     from gpbench.model.latent import Latent
     from gpbench.model.rows import Array, Labels, Rows
@@ -128,10 +128,8 @@ class _Evidence:
         return _State(self, state)
 
     def slope(self, state: GfitcState) -> Array:
-        """Gradient in the unknowns; lets go of the features, since the best state is kept for long."""
+        """Gradient in the unknowns."""
         pairs = zip(*state.gradient(), strict=True)
-        for prior in state.priors:
-            prior.release()
         return self._flat([(dtheta, dZ * self._unit) for dtheta, dZ in pairs])
 
     def _flat(self, parts: Sequence[tuple[Array, Array]]) -> Array:
@@ -144,28 +142,27 @@ class _Evidence:
         return np.concatenate(pieces)
 
 
-@dataclass(frozen=True, eq=False)
 class _State:
-    evidence: _Evidence
-    state: GfitcState
+    """A settled state; once its slope is known, all that is as long as the rows is let go, since the best is kept."""
 
-    @property
-    def log_z(self) -> float:
-        return self.state.log_z
-
-    @property
-    def outcome(self) -> Outcome:
-        return self.state.outcome
-
-    @property
-    def jitters(self) -> tuple[float, ...]:
-        return tuple(prior.basis.jitter for prior in self.state.priors)
+    def __init__(self, evidence: _Evidence, state: GfitcState) -> None:
+        self._evidence = evidence
+        self._state: GfitcState | None = state
+        self._latents: tuple[Latent, ...] = ()
+        self.log_z, self.outcome = state.log_z, state.outcome
+        self.jitters = tuple(prior.basis.jitter for prior in state.priors)
 
     def slope(self) -> Array:
-        return self.evidence.slope(self.state)
+        state = self._state
+        assert state is not None
+        gradient = self._evidence.slope(state)
+        for prior in state.priors:
+            prior.release()
+        self._latents, self._state = state.latents(), None
+        return gradient
 
     def latents(self) -> tuple[Latent, ...]:
-        return self.state.latents()
+        return self._latents if self._state is None else self._state.latents()
 
 
 def _seed(seed: int, c: int) -> int:
