@@ -5,7 +5,8 @@ swallows and the sky that is a lighter blue. There are more methods than colours
 a marker: methods of one paper, which meet in its figures, differ in colour; variants of one idea share the colour and
 differ in line (the subset-of-data schemes are the sparse schemes' colours, dashed). The built-in methods' looks are
 written down here; another one's follows from its id, so that it is the same in every picture unless its colour is
-taken: then it takes the next that is free. Methods that differ in settings alone share the colour and differ in
+taken: then it takes the next that is free. Where methods of several papers meet and two have colour and line in common,
+the later in the alphabet changes its line. Methods that differ in settings alone share the colour and differ in
 lightness and line.
 """
 
@@ -56,9 +57,10 @@ _FIXED: dict[str, tuple[str, _Line, str]] = {
     "ep": (WINE, _SOLID, "h"),
     "gfitc": (GREEN, _SOLID, "d"),
     # villacampa2017
-    "ep-mgpc": (WINE, _DASHED, "H"),
-    "sep-mgpc": (ORANGE, _DASHED, "8"),
-    "vi-mgpc": (BLUE, _DASHED, "v"),
+    "ep-mgpc": (WINE, _SOLID, "H"),
+    "sep-mgpc": (ORANGE, _SOLID, "8"),
+    "vi-mgpc": (BLUE, _SOLID, "v"),
+    "vi-mgpc-learned": (BLUE, _DASHED, "^"),
     # izmailov2016
     "vi-jj": (GREEN, _DASHED, "o"),
     "vi-taylor": (ORANGE, _DOTTED, "s"),
@@ -75,6 +77,11 @@ _FIXED: dict[str, tuple[str, _Line, str]] = {
     "sod-gradient": (VERMILION, _DASHED, "<"),
     "sod-dual": (GREEN, _DASHED, ">"),
     "sod-laplace": (BLACK, _DASHED, "X"),
+    # rivals
+    "gpflow-svgp": (VERMILION, _DOTTED, "D"),
+    "gpytorch-svgp": (GREEN, _DOTTED, "o"),
+    "gpytorch-pg": (BLUE, _DOTTED, "D"),
+    "sklearn-gpc": (BLACK, _DOTTED, "s"),
 }
 #: Colours for every other method: vermilion, green, purple, orange, wine, olive, indigo, teal.
 _OTHERS = (VERMILION, GREEN, PURPLE, ORANGE, WINE, OLIVE, INDIGO, TEAL)
@@ -135,7 +142,18 @@ def _looks(methods: Iterable[str]) -> dict[str, tuple[str, _Line, str]]:
         color = next(each for each in _OTHERS[start:] + _OTHERS[:start] if each in free)
         free.remove(color)
         looks[method] = (color, _SOLID, _MARKERS[number % len(_MARKERS)])
-    return looks
+    return _apart(looks)
+
+
+def _apart(looks: dict[str, tuple[str, _Line, str]]) -> dict[str, tuple[str, _Line, str]]:
+    """The same looks, but for lines of methods that would have colour and line in common with an earlier one."""
+    used: set[tuple[str, _Line]] = set()
+    found = {}
+    for method, (color, own, marker) in sorted(looks.items()):
+        line = next((each for each in (own, *_LINES) if (color, each) not in used), own)
+        used.add((color, line))
+        found[method] = (color, line, marker)
+    return found
 
 
 def _lighter(color: str, share: float) -> str:

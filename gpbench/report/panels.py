@@ -3,7 +3,7 @@
 A row of panels for each method, a column for each value of the swept name; tables of [methods] that are not swept, such
 as the full schemes, stand in the last column where [figure] ``last`` says so. Drawn are the training rows of the first
 split, coloured by class, the inducing inputs as black-rimmed dots, and where the predicted class changes as black lines
-(the axes are the scaled inputs).
+(the axes are the inputs as the methods see them, scaled if the plan scales them).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def panels(plan: Plan, cells: Sequence[Cell]) -> Figure:
                     if column == len(row) - 1 and each.label != _row_title(row):  # a full scheme beside a sparse one
                         ax.text(0.03, 0.97, printable(each.label), transform=ax.transAxes, va="top", fontsize=7)
         handles = _handles(division)
-        notes = ["Training rows of the first split, inputs scaled. Below each panel: test NLL of this split."]
+        notes = ["Training rows of the first split, as the methods see them. Below each panel: test NLL of this split."]
         return close(drawn, plan, handles, notes=notes + lost_cells(known))
 
 

@@ -22,9 +22,17 @@ def test_no_two_methods_look_the_same():
     assert len(set(_FIXED.values())) == len(_FIXED)
 
 
-def test_a_look_does_not_depend_on_the_company():
-    alone = {name: styles([(name, name)])[name] for name in _FIXED}
-    assert styles((name, name) for name in _FIXED) == alone
+@pytest.mark.parametrize("paper", FIGURES)
+def test_in_a_paper_s_company_a_look_is_what_it_is_alone(paper):
+    alone = {name: styles([(name, name)])[name] for name in FIGURES[paper]}
+    assert styles((name, name) for name in FIGURES[paper]) == alone
+
+
+def test_methods_of_two_papers_differ_in_line_at_least():
+    found = styles((name, name) for name in ("x-gpc", "vi-mgpc", "gvi-fixed-point", "gpytorch-pg"))
+    assert {style.color for style in found.values()} == {"#0072b2"}
+    assert len({style.line for style in found.values()}) == 4
+    assert found["gvi-fixed-point"].line == "-"
 
 
 def test_a_stranger_takes_no_colour_that_is_taken():
