@@ -17,16 +17,8 @@ p, m_w     Tᵀḡ, and Λ⁻¹p: the mean of q(v) of the whitened v = L⁻¹u; 
 
     F = Σ [log Φ(z) - ½ log π + ½ r²] - ½ (|ḡ|² - |C⁻¹p|²) - Σ log C_jj - ½ Σ κ̃
 
-In F as printed ½ πᵀv stands twice, with opposite signs, and a - ḡ is -y r/√π. F is stationary in a where a = ḡ - σ̃² β,
-that is where z + (1 - π) r(z) = y √π μ. ``sweep`` iterates the former for all rows at once, as the paper has it;
-``newton`` solves the latter row by row for given μ (the left side is convex and rises), which leaves one equation in M
-unknowns, Λ m_w = Tᵀḡ(T m_w): the zero gradient of
-
-    ψ(m_w) = ½ |m_w|² + Σ [½ μ² - log Φ(z) - ½ z² - ½ (1 - π) ḡ²],
-
-whose Hessian I + Tᵀ diag(π c / (1 - (1 - π) c)) T has no eigenvalue below 1. So the optimum is unique, and Newton's
-method with a line search finds it in a handful of walks over the rows, however large the signal variance is (sweeps
-then take hundreds).
+In F as printed ½ πᵀv stands twice, with opposite signs, and a - ḡ is -y r/√π. F is stationary in a where a = ḡ - σ̃² β.
+The loops that find that place are in :mod:`gpbench.model.mean_field_inner`.
 """
 
 from __future__ import annotations
@@ -40,7 +32,7 @@ from scipy.special import ndtri_exp
 
 from gpbench.model.functions import log_ndtr, mills, probit_curvature
 from gpbench.model.latent import Latent
-from gpbench.model.linalg import inverse_lower, potrf, trsv
+from gpbench.model.linalg import inverse_lower, trsv
 from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, features, row_blocks
 
 if TYPE_CHECKING:
@@ -49,11 +41,10 @@ if TYPE_CHECKING:
     from gpbench.model.basis import Basis
     from gpbench.model.rows import Array, Labels, Rows
 
-__all__ = ["CutNormals", "MeanField", "MeanFieldRows", "mean_field_gradient", "mean_field_rows", "newton", "sweep"]
+__all__ = ["CutNormals", "MeanField", "MeanFieldRows", "mean_field_gradient", "mean_field_rows"]
 
 KEPT_BYTES = 32_000_000
 """Features up to this size are kept for the inner loop; larger ones are made anew at each walk."""
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,120 +208,6 @@ def mean_field_rows(basis: Basis, X: Rows, y: Labels, *, size: int = BLOCK_ROWS)
     constant = -0.5 * float(np.log(pi).sum()) - float(np.log(np.diag(C)).sum()) - 0.5 * (prior - float(np.trace(G)))
     signs = 2.0 * np.asarray(y) - 1.0
     return MeanFieldRows(basis, X, signs, pi, G, C, constant, size, tuple(kept))
-
-
-def sweep(rows: MeanFieldRows, *, tolerance: float, limit: int, z: Array | None = None) -> MeanField:
-    """The paper's inner loop: a ← ḡ - σ̃² β for all rows at once, half the way where F falls.
-
-    Parameters
-    ----------
-    rows : MeanFieldRows
-    tolerance : float
-        Converged when no a_n moves by more.
-    limit : int
-        Sweeps at most.
-    z : (n,), optional
-        Where to start.
-    """
-    root = np.sqrt(rows.pi)
-    z = np.zeros(len(root)) if z is None else z
-    step, value, settled = 1.0, -np.inf, False
-    m_w = np.zeros(len(rows.G))
-    good, delta, walks = z, np.zeros(len(z)), 0
-    while walks < limit and not settled:
-        walks += 1
-        q = CutNormals.of(z, pi=rows.pi, signs=rows.signs)
-        p = rows.projected(q.mean)
-        found = rows.value(z, q, p=p)
-        if found < value - _ROUNDING * abs(value):
-            step *= 0.5
-            z = good + step * delta
-            continue
-        value, good, step = found, z, min(1.0, 2.0 * step)
-        m_w = rows.solve(p)
-        a = q.mean - (q.mean - rows.times(m_w)) / rows.pi
-        delta = rows.signs * a * root - z
-        settled = float(np.abs(delta / root).max()) <= tolerance
-        z = good + step * delta
-    return MeanField(rows, value, good, m_w, walks, settled)
-
-
-def newton(rows: MeanFieldRows, *, tolerance: float, limit: int, m_w: Array | None = None) -> MeanField:
-    """Newton's method on ψ, to the same optimum.
-
-    Parameters
-    ----------
-    rows : MeanFieldRows
-    tolerance : float
-        Converged after the step that was foretold to gain less than half its square; that step squares the error.
-    limit : int
-        Walks over the rows at most.
-    m_w : (M,), optional
-        Where to start.
-    """
-    here = _Point(rows, np.zeros(len(rows.G)) if m_w is None else m_w, z=None)
-    walks, settled = 1, False
-    while walks < limit and not settled:
-        direction = here.direction()
-        gain = float(direction @ here.descent)
-        settled = gain <= tolerance * tolerance
-        step = 1.0
-        while True:
-            there = _Point(rows, here.m_w + step * direction, z=here.z)
-            walks += 1
-            if settled or there.psi <= here.psi - 1e-4 * step * gain + _ROUNDING * abs(here.psi) or walks >= limit:
-                break
-            step *= 0.5
-        if there.psi <= here.psi + _ROUNDING * abs(here.psi):
-            here = there
-    q = CutNormals.of(here.z, pi=rows.pi, signs=rows.signs)
-    value = rows.value(here.z, q, p=here.p)
-    return MeanField(rows, value, here.z, here.m_w, walks, settled)
-
-
-class _Point:
-    """ψ at m_w, with its descent direction and Hessian; one walk over the rows."""
-
-    def __init__(self, rows: MeanFieldRows, m_w: Array, *, z: Array | None) -> None:
-        self.m_w, self.p = m_w, np.zeros(len(m_w))
-        self.z = np.empty(len(rows.pi))
-        self._sums = Moments(len(m_w))
-        self.psi = 0.5 * float(m_w @ m_w)
-        for part, T in rows.walk():
-            pi, signs = rows.pi[part], rows.signs[part]
-            mu = blas.dgemv(1.0, T, m_w)
-            root = solve_z(signs * np.sqrt(pi) * mu, pi=pi, start=None if z is None else z[part])
-            q = CutNormals.of(root, pi=pi, signs=signs)
-            self.z[part] = root
-            self.psi += 0.5 * float(
-                (np.square(mu) - np.square(root) - (1.0 - pi) * np.square(q.mean) - 2.0 * log_ndtr(root)).sum()
-            )
-            self.p += blas.dgemv(1.0, T, q.mean, trans=1)
-            self._sums.add(T, weights=pi * q.c / (1.0 - (1.0 - pi) * q.c), targets=q.mean - mu)
-        self.descent = self._sums.r - m_w
-
-    def direction(self) -> Array:
-        """Newton's step."""
-        hessian = self._sums.G.copy(order="F")
-        hessian.flat[:: len(hessian) + 1] += 1.0
-        C = potrf(hessian, what="the inner Hessian", overwrite=True)
-        return trsv(C, trsv(C, self.descent), trans=True)
-
-
-def solve_z(b: Array, *, pi: Array, start: Array | None = None) -> Array:
-    """Solve z + (1 - π) r(z) = b for each row, all (n,).
-
-    The left side is convex and rises with a slope between π and 1: after its first step Newton's method comes down to
-    the root from the right, from any start.
-    """
-    z = b.copy() if start is None else start.copy()
-    for _ in range(100):
-        slope = 1.0 - (1.0 - pi) * probit_curvature(z)
-        rest = z + (1.0 - pi) * mills(z) - b
-        z -= rest / slope
-        if (np.abs(rest) <= 1e-15 * (4.0 + np.abs(z))).all():  # what rounding leaves of it
-            break
-    return z
 
 
 def mean_field_gradient(at: MeanField) -> tuple[Array, Array]:

@@ -11,10 +11,9 @@ q(u)      the inducing values; given g they are normal, exactly                 
 F         the bound (12), with σ̃_n² the reciprocal of the diagonal that the paper prints       scalar
 ========  ===================================================================================  ==========
 
-Bound, inner loop and gradient are in :mod:`gpbench.model.mean_field`, O(n M²). The paper's inner loop sweeps over a;
-here Newton's method in M unknowns finds the same optimum in fewer walks over the rows (``inner = sweeps`` is the
-paper's). Outside, L-BFGS-B climbs over (θ, Z), or scaled conjugate gradients as in the paper's figure 2, whose bound
-rises slowly because q(g) factorises while q(u) depends on all of g.
+Bound and gradient are in :mod:`gpbench.model.mean_field`, O(n M²), the inner loop in ``mean_field_inner``: the paper's
+sweeps over a (``inner = sweeps``), or Newton's method in M unknowns, which finds the same optimum in fewer walks over
+the rows. Outside, L-BFGS-B climbs over (θ, Z), or scaled conjugate gradients as in the paper's figure 2.
 
 Prediction: ``gaussian`` puts g at its mean, so that q(u) is normal; ``monte-carlo`` averages over draws of g, as the
 paper has it. The paper reports over-confident predictions: probabilities are not clipped.
@@ -28,7 +27,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from gpbench.model.basis import Basis
-from gpbench.model.mean_field import MeanField, mean_field_gradient, mean_field_rows, newton, sweep
+from gpbench.model.mean_field import MeanField, mean_field_gradient, mean_field_rows
+from gpbench.model.mean_field_inner import newton, sweep
 from gpbench.model.posterior import Posterior
 from gpbench.model.sampled import SampledPosterior
 from gpbench.schemes.base import setting

@@ -7,7 +7,8 @@ from scipy.stats import truncnorm
 from gpbench.model.basis import Basis
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Probit
-from gpbench.model.mean_field import CutNormals, mean_field_gradient, mean_field_rows, newton, solve_z, sweep
+from gpbench.model.mean_field import CutNormals, mean_field_gradient, mean_field_rows
+from gpbench.model.mean_field_inner import newton, solve_z, sweep
 from gpbench.model.posterior import Posterior
 from gpbench.model.sampled import SampledPosterior
 

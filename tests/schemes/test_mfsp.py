@@ -8,7 +8,8 @@ from gpbench.model.basis import Basis
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kl_bound import KLBound
 from gpbench.model.likelihoods import likelihood
-from gpbench.model.mean_field import mean_field_rows, newton
+from gpbench.model.mean_field import mean_field_rows
+from gpbench.model.mean_field_inner import newton
 from gpbench.model.posterior import Posterior, load_posterior
 from gpbench.model.sampled import SampledPosterior
 from gpbench.optimize.lbfgsb import LBFGSB
