@@ -8,6 +8,7 @@ from gpbench.model.functions import (
     log_cosh_half,
     log_ndtr,
     log_sigmoid,
+    log_sigmoid_and_slope,
     mills,
     probit_curvature,
     sigmoid,
@@ -94,3 +95,11 @@ def test_hermite_is_cached_and_read_only():
         hermite(20)[0][0] = 1.0
     with pytest.raises(UsageError, match="got 0"):
         hermite(0)
+
+
+def test_the_logistic_pair_is_its_parts():
+    z = np.concatenate([np.linspace(-40, 40, 801), [-1000.0, 0.0, 1000.0]])
+    value, slope = log_sigmoid_and_slope(z)
+    assert value == pytest.approx(log_sigmoid(z), rel=1e-13, abs=3e-16)
+    assert slope == pytest.approx(sigmoid(-z), rel=1e-14)
+    assert (value <= 0).all()

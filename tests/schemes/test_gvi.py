@@ -5,6 +5,7 @@ import pytest
 
 from gpbench.errors import DataError, UsageError
 from gpbench.model.basis import Basis
+from gpbench.model.contraction import operator
 from gpbench.model.feature_rows import SparseRows, SubsetRows
 from gpbench.model.general_bound import GaussianV, bound_at, bound_gradient, precision_of, root_gradient
 from gpbench.model.inducing import InducingRule
@@ -447,3 +448,22 @@ def test_precision_of_the_operator(read_oracle):
         precision = precision_of(rows.moments(weights=-2 * at.h, targets=at.g))
         assert L @ np.linalg.inv(precision) @ L.T == pytest.approx(expected["T_of_V0"], abs=1e-8)
         assert np.abs(root_gradient(at.q, precision)).max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["sheth_poisson_optimum", "sheth_ordinal_optimum", "sheth_logit_optimum"])
+def test_the_contraction_test_has_the_operator_of_the_oracle(read_oracle, name):
+    inputs, expected = read_oracle(name)
+    rows, observation = oracle_problem(inputs)
+    L = rows.basis.L
+    T = np.concatenate([block for _, block in rows.blocks()])
+    root = np.linalg.solve(L, np.linalg.cholesky(inputs["V0"]))
+    m_w = np.linalg.solve(L, inputs["m0"])
+
+    class Shifted:
+        """The likelihood of f without its constant mean."""
+
+        def expectations(self, y, mu, var):
+            return observation.likelihood.expectations(y, mu + observation.mean, var)
+
+    found = operator(Shifted(), rows.y, features=T, rest=rows.remainder, m_w=m_w, root=root)
+    assert L @ found @ L.T == pytest.approx(expected["T_of_V0"], abs=1e-8)

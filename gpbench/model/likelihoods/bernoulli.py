@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gpbench.model.functions import log_ndtr, log_sigmoid, mills, probit_curvature, sigmoid
+from gpbench.model.functions import log_ndtr, log_sigmoid, log_sigmoid_and_slope, mills, probit_curvature, sigmoid
 from gpbench.model.likelihoods.base import Likelihood, Prediction, Score, check_classes, require_binary
 from gpbench.model.likelihoods.logistic_normal import log_tail
 from gpbench.model.quadrature import hermite
@@ -50,6 +50,10 @@ class Bernoulli(Likelihood):
     @abstractmethod
     def _slope(self, z: Array) -> Array:
         """Derivative of log p(1 | z)."""
+
+    def _log_link_and_slope(self, z: Array) -> tuple[Array, Array]:
+        """Both at once, for expectations."""
+        return self._log_link(z), self._slope(z)
 
     @abstractmethod
     def _curvature(self, z: Array) -> Array:
@@ -113,8 +117,8 @@ class Bernoulli(Likelihood):
         z = s * mu
         root = np.sqrt(var)
         points = z[:, None] + root[:, None] * nodes
-        slopes = self._slope(points)
-        e = self._log_link(points) @ weights
+        values, slopes = self._log_link_and_slope(points)
+        e = values @ weights
         g = s * (slopes @ weights)
         small = var < _SMALL_VARIANCE
         h = slopes @ (weights * nodes) / (2.0 * np.where(small, 1.0, root))
@@ -163,6 +167,9 @@ class Logit(Bernoulli):
 
     def _slope(self, z: Array) -> Array:
         return sigmoid(-z)
+
+    def _log_link_and_slope(self, z: Array) -> tuple[Array, Array]:
+        return log_sigmoid_and_slope(z)
 
     def _curvature(self, z: Array) -> Array:
         return -sigmoid(z) * sigmoid(-z)

@@ -26,7 +26,7 @@ import numpy as np
 from scipy import special
 
 from gpbench.errors import UsageError
-from gpbench.model.functions import log_sigmoid, sigmoid
+from gpbench.model.functions import log_sigmoid, log_sigmoid_and_slope, sigmoid
 from gpbench.model.likelihoods.base import Likelihood, Prediction, check_classes
 from gpbench.model.likelihoods.ordinal_predictive import category_log_probabilities, observed_log_probability
 from gpbench.model.quadrature import hermite
@@ -265,9 +265,9 @@ def _term(mean: Array, var: Array, nodes: Array, weights: Array) -> tuple[Array,
     """E log σ(z) under z ~ N(mean, var), and its derivatives in mean and var."""
     root = np.sqrt(var)
     points = mean[:, None] + root[:, None] * nodes
-    slopes = sigmoid(-points)
+    values, slopes = log_sigmoid_and_slope(points)
     small = var < _SMALL_VARIANCE
     h = slopes @ (weights * nodes) / (2.0 * np.where(small, 1.0, root))
     if small.any():
         h[small] = -0.5 * sigmoid(mean[small]) * sigmoid(-mean[small])
-    return log_sigmoid(points) @ weights, slopes @ weights, np.minimum(h, 0.0, out=h)
+    return values @ weights, slopes @ weights, np.minimum(h, 0.0, out=h)
