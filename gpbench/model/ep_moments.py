@@ -29,7 +29,17 @@ from gpbench.model.functions import log_ndtr, mills
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
 
-__all__ = ["LEAST_KEEP", "LEAST_Z", "Cavity", "Tilted", "cavity", "cavity_evidence", "matched_site", "tilted"]
+__all__ = [
+    "LEAST_KEEP",
+    "LEAST_Z",
+    "Cavity",
+    "Tilted",
+    "cavity",
+    "cavity_evidence",
+    "matched_site",
+    "share_left",
+    "tilted",
+]
 
 LEAST_Z = 1e-12
 """Least variance z: without label noise the step factors of the multi-class models have none of their own."""
@@ -92,7 +102,7 @@ def cavity(mean: Array, var: Array, *, tau: Array, b: Array) -> Cavity:
     NumericalError
         The cavity would be improper by more than rounding.
     """
-    keep = _keep(var, tau)
+    keep = share_left(var, tau=tau)
     return Cavity((mean - var * b) / keep, var / keep)
 
 
@@ -106,7 +116,7 @@ def cavity_evidence(mean: Array, var: Array, *, tau: Array, b: Array) -> Array:
     NumericalError
         The cavity would be improper by more than rounding.
     """
-    keep = _keep(var, tau)
+    keep = share_left(var, tau=tau)
     without = mean - var * b
     return np.asarray(0.5 * (tau * without * without / keep - b * (mean + without)) - 0.5 * np.log(keep))
 
@@ -155,8 +165,14 @@ def matched_site(
     return at.w * scale, (sign * at.r * np.sqrt(at.z) + at.w * mean) * scale
 
 
-def _keep(var: Array, tau: Array) -> Array:
-    """1 - τ σ², asserted to be positive up to rounding."""
+def share_left(var: Array, *, tau: Array) -> Array:
+    """1 - τ σ², the share of a posterior's precision that is not the site's; positive, up to rounding.
+
+    Raises
+    ------
+    NumericalError
+        It is negative by more than rounding: the cavity would be improper.
+    """
     keep = 1.0 - tau * var
     least = float(np.min(keep, initial=1.0))
     if not least > LEAST_KEEP:  # also catches NaN

@@ -6,6 +6,13 @@ __all__ = ["METHODS"]
 
 METHODS = (
     Method(
+        id="ep-mgpc",
+        title="Scalable expectation propagation, a site for each pair of classes; sites and hyper-parameters together",
+        tasks=CLASSES,
+        paper="villacampa2017",
+        scheme="gpbench.schemes.ep_mgpc:EPMGPC",
+    ),
+    Method(
         id="vi-mgpc",
         title="Robust-max variational bound under L-BFGS-B or Adam, label noise fixed at 0.001 as printed",
         tasks=CLASSES,

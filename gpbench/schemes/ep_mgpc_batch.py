@@ -1,0 +1,169 @@
+"""Scalable EP on all rows: sites and hyper-parameters move together, from one look at the state.
+
+The look (:mod:`gpbench.model.ep_scalable`) gives the sites that match moments, log Z and its gradient; sites take a
+damped step, hyper-parameters and inducing inputs one of ascent. The paper's code updates sites, forms q(u) again and
+takes the gradient there; moving both at once, as the paper words it, spares a third of an iteration, and they end at
+the same place.
+
+Undamped parallel updates oscillate. Damping starts at ε = 0.5 and falls by 1 % an iteration; where residuals turn
+round from one iteration to the next (a cosine below -½), it is halved. Where a step leads to something that cannot be
+factorised, both are taken back, and taken again at half the damping and half of every rate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpbench.errors import NumericalError
+from gpbench.model.ep_scalable import Look, ScalableEP
+from gpbench.model.ep_settle import FixedPoint, Proposal
+from gpbench.model.posterior import Posterior
+from gpbench.optimize.sign_rates import SignRates
+from gpbench.schemes.base import OnStep, Step
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Array
+    from gpbench.schemes.ep_mgpc import EPMGPC
+    from gpbench.schemes.mgpc_settings import Problem
+
+__all__ = ["BatchRun"]
+
+DAMPING, DECAY = 0.5, 0.99
+TURNS = -0.5
+"""Cosine of two residuals in turn below which updates oscillate."""
+RETRIES = 20
+"""Times that a step is halved before a failure is final."""
+SETTLED = 1e-6
+"""Without hyper-parameters to learn, training ends when no site changes by more, in the posterior's units."""
+
+
+class BatchRun:
+    """Training of one posterior.
+
+    Attributes
+    ----------
+    iteration : int
+    stopped_by : str
+        ``converged`` or ``iterations``; ``on_step`` while neither is the case.
+    damping : float
+        ε of the next update.
+    turned, retries : int
+        Oscillations that were damped, and steps that were taken back.
+    """
+
+    def __init__(self, settings: EPMGPC, problem: Problem) -> None:
+        self.iteration, self.stopped_by, self.turned, self.retries = 0, "on_step", 0, 0
+        self._settings, self._problem = settings, problem
+        self._factors = problem.factors(slice(None))
+        self._outer = settings.training == "outer"
+        self.damping = DAMPING if settings.damping is None else settings.damping
+        self._search = FixedPoint(damping=self.damping, tolerance=settings.ep_tolerance, limit=settings.ep_iterations)
+        self._decay = DECAY if settings.damping is None else 1.0
+        size = problem.unknowns.size
+        self._rates = SignRates(size, first=settings.first_rate(batch=True), longest=settings.longest_step)
+        self._x, self._p = self._factors.start(), problem.unknowns.start()
+        self._residual: Array | None = None
+        self._ep, self._look = self._evaluate()
+
+    @property
+    def moment(self) -> str:
+        """Where it stands, for messages."""
+        return f"iteration {self.iteration}"
+
+    def train(self, on_step: OnStep) -> None:
+        """Iterate until the iterations are used up, or nothing moves.
+
+        Raises
+        ------
+        NumericalError
+            A step failed past every remedy.
+        StopTraining
+            From ``on_step``, between two iterations.
+        """
+        limit = self._settings.iterations(batch=True)
+        while True:
+            self.iteration += 1
+            on_step(Step(self.iteration, bound=self._look.log_z, posterior=self.posterior))
+            if not len(self._p) and self._change() <= (self._settings.ep_tolerance if self._outer else SETTLED):
+                self.stopped_by = "converged"
+                return
+            if self.iteration >= limit:
+                self.stopped_by = "iterations"
+                return
+            self._move()
+
+    def posterior(self) -> Posterior:
+        """The posterior of the last look."""
+        latents = self._ep.latents()
+        kernels = [latent.kernel.values() for latent in latents]
+        facts = {
+            "iterations": self.iteration,
+            "stopped_by": self.stopped_by,
+            "jitter": self._ep.jitter,
+            "bound": self._look.log_z,
+            "oscillations": self.turned,
+            "retries": self.retries,
+            "hyperparameters": kernels[0] if len(kernels) == 1 else kernels,
+        }
+        return Posterior(latents, self._problem.likelihood, classes=self._problem.classes, facts=facts)
+
+    def _move(self) -> None:
+        """Sites and hyper-parameters to the next state, and a look at it."""
+        x, p, look = self._x, self._p, self._look
+        self._damp()
+        step = self._rates.step(self._problem.unknowns.gradient(look.gradient)) if len(p) else p
+        for _ in range(RETRIES):
+            if not self._outer:
+                self._x = x + self.damping * (look.target - x)
+            self._p = self._problem.unknowns.bounded(p + step)
+            try:
+                self._ep, self._look = self._evaluate()
+            except NumericalError as error:
+                failure = error
+                self._x, self._p = x, p
+                self.damping *= 0.5
+                self.retries += 1
+                step = self._rates.shorter()
+            else:
+                self.damping *= self._decay
+                return
+        raise failure
+
+    def _evaluate(self) -> tuple[ScalableEP, Look]:
+        """Look at the present sites and hyper-parameters; under ``outer``, at the fixed point of the sites."""
+        kernels, inducing = self._problem.unknowns.at(self._p)
+        settings = self._settings
+        ep = ScalableEP(kernels, inducing, self._problem.X, self._factors, size=settings.block_rows)
+        if self._outer:
+            shape = self._x.shape
+
+            def update(x: Array) -> Proposal:
+                look = ep.look(x.reshape(shape), gradient=False)
+                return Proposal(look.target.reshape(-1), look.weights.reshape(-1))
+
+            outcome = self._search.settle(update, self._x.reshape(-1))
+            self._x, self.turned = outcome.x.reshape(shape), self.turned + outcome.restarts
+        look = ep.look(self._x, gradient=len(self._p) > 0, exact=settings.training == "inner-exact")
+        ep.release()
+        return ep, look
+
+    def _change(self) -> float:
+        """Largest change that an undamped update would make, in the posterior's units."""
+        return float(np.max(self._look.weights * np.abs(self._look.target - self._x), initial=0.0))
+
+    def _damp(self) -> None:
+        """Halve the damping where residuals turn round."""
+        if self._outer:
+            return
+        residual = self._look.weights * (self._look.target - self._x)
+        before, self._residual = self._residual, residual
+        if before is None:
+            return
+        size = math.sqrt(float(np.vdot(residual, residual)) * float(np.vdot(before, before)))
+        if size > 0 and float(np.vdot(residual, before)) < TURNS * size:
+            self.damping *= 0.5
+            self.turned += 1
+            self._residual = None

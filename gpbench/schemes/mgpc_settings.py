@@ -1,0 +1,163 @@
+"""Settings and ``fit`` of scalable expectation propagation, for two classes and for several."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from gpbench.errors import DataError, UsageError
+from gpbench.model.ep_scalable_factors import BinaryFactors, Factors, PairFactors
+from gpbench.model.likelihoods import Likelihood, likelihood
+from gpbench.schemes.base import setting
+from gpbench.schemes.binary import trained
+from gpbench.schemes.mgpc_unknowns import Unknowns
+from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.stochastic_settings import MinibatchSettings
+
+if TYPE_CHECKING:
+    from gpbench.model.inducing import InducingRule
+    from gpbench.model.posterior import Posterior
+    from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.schemes.base import OnStep
+    from gpbench.schemes.binary import TrainingRun
+
+__all__ = ["MGPCSettings", "Problem"]
+
+BATCH_UP_TO = 10_000
+"""Rows up to which mode ``auto`` looks at all of them at each iteration."""
+BATCH_ITERATIONS, STOCHASTIC_ITERATIONS = 250, 10_000
+BATCH_RATE, STOCHASTIC_RATE = 0.01, 0.001
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a training run begins with.
+
+    Attributes
+    ----------
+    X, y : (n, d), (n,)
+    unknowns : Unknowns
+    likelihood : Likelihood
+    classes : int
+    rng : numpy.random.Generator
+    """
+
+    X: Rows
+    y: Labels
+    unknowns: Unknowns
+    likelihood: Likelihood
+    classes: int
+    rng: np.random.Generator
+
+    def factors(self, rows: Array | slice) -> Factors:
+        """The factors of some rows, scalable EP's for two classes or for more."""
+        y = np.asarray(self.y[rows])
+        return BinaryFactors(y) if self.classes == 2 else PairFactors(y, self.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MGPCSettings(MinibatchSettings, GPSettings):
+    """What scalable EP can be told, whether factors are kept or tied."""
+
+    mode: str = setting(
+        "auto",
+        "all rows at each iteration, or Adam on mini-batches; auto: batch up to 10,000 rows",
+        choices=("auto", "batch", "stochastic"),
+    )
+    learn_inducing: bool = setting(True, "whether the inducing inputs are optimised")
+    max_iterations: int | None = setting(
+        None, "at most (none: 250 on all rows, 10,000 mini-batches)", kind=int, minimum=1
+    )
+    batch_size: int = setting(200, "rows in a mini-batch", minimum=1)
+    damping: float | None = setting(
+        None,
+        "share of each site update that is taken (none: 0.5 on all rows, 1 % less each iteration; 1 on mini-batches)",
+        kind=float,
+        minimum=0.001,
+        maximum=1.0,
+    )
+    rate: float | None = setting(
+        None, "first step of ascent (none: 0.01 on all rows, 0.001 for Adam)", kind=float, minimum=1e-7, maximum=1.0
+    )
+    longest_step: float = setting(
+        0.5, "batch: largest step of a log hyper-parameter or a scaled inducing input", minimum=1e-6, maximum=1e6
+    )
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def start(self, problem: Problem) -> TrainingRun:
+        """A training run at its beginning."""
+
+    def is_batch(self, n: int) -> bool:
+        """Whether each iteration looks at all n rows."""
+        return self.mode == "batch" or (self.mode == "auto" and n <= BATCH_UP_TO)
+
+    def iterations(self, *, batch: bool) -> int:
+        """Iterations at most."""
+        if self.max_iterations is not None:
+            return self.max_iterations
+        return BATCH_ITERATIONS if batch else STOCHASTIC_ITERATIONS
+
+    def first_rate(self, *, batch: bool) -> float:
+        """Rate of ascent."""
+        if self.rate is not None:
+            return self.rate
+        return BATCH_RATE if batch else STOCHASTIC_RATE
+
+    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+        """The probit for two classes, the largest latent value for more.
+
+        Raises
+        ------
+        UsageError
+            The task is another one.
+        """
+        if task == "binary" and n_classes == 2:
+            return likelihood("probit")
+        if task == "multiclass" and n_classes > 2:
+            return likelihood("robust-max")
+        raise UsageError(f"{self.name} does classification; got task {task} with {n_classes} classes")
+
+    def fit(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+        on_step: OnStep,
+    ) -> Posterior:
+        """Train; see :class:`gpbench.schemes.base.Scheme`.
+
+        Raises
+        ------
+        UsageError
+            The likelihood is not EP's.
+        DataError
+            All labels are the same: the evidence then grows without end as the function does.
+        """
+        needed = self.likelihood("binary" if classes == 2 else "multiclass", classes)
+        if likelihood.name != needed.name or likelihood.spec().get("epsilon", 0.0) != 0.0:
+            raise UsageError(
+                f"{self.name} needs the likelihood {needed.name}, without label noise; got {likelihood.spec()}"
+            )
+        likelihood.check_targets(y, classes)
+        y = np.asarray(y)
+        present = np.unique(y)
+        if len(present) < 2:
+            raise DataError(f"{self.name} needs rows of two classes or more; got {len(y)} rows of {present.tolist()}")
+
+        def start() -> TrainingRun:
+            F = 1 if classes == 2 else classes
+            Z = [inducing.for_latent(c).choose(X) for c in range(F)]
+            learned = self.hyperparameters == "learned"
+            unknowns = Unknowns(self.initial_kernel(X.shape[1]), Z, theta=learned, inducing=self.learn_inducing)
+            return self.start(Problem(X, y, unknowns, likelihood, classes, rng))
+
+        return trained(self.name, start, on_step)
