@@ -7,14 +7,18 @@ rounds and the least processor time of each is compared, so that other work on t
 """
 
 import os
-import resource
 import sys
 import time
 
 import numpy as np
+import psutil
 from scipy.linalg import blas
 from threadpoolctl import threadpool_limits
 
+from gpbench.bench.memory import peak_rss_mb, reset_peak
+from gpbench.config import load_config
+from gpbench.data.load import load
+from gpbench.data.scaling import ScaledRows, standardise
 from gpbench.model.basis import Basis
 from gpbench.model.feature_rows import SparseRows
 from gpbench.model.general_bound import GaussianV, bound_at, factor, precision_of
@@ -36,10 +40,6 @@ def generated(rng):
 
 
 def blogfeedback():
-    from gpbench.config import load_config  # pandas is heavy
-    from gpbench.data.load import load
-    from gpbench.data.scaling import ScaledRows, standardise
-
     dataset = load("blogfeedback", folder=load_config().data, mirror=os.environ.get("GPBENCH_MIRROR"))
     train, _ = dataset.given[0]
     return ScaledRows(dataset.X, train, standardise(dataset.X, train)).array(), dataset.y[train]
@@ -83,14 +83,11 @@ def least(calls):
     return best
 
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def fit(X, y):
     """Seconds, megabytes and facts of a fit with fixed hyper-parameters."""
     scheme = GVIFixedPoint(hyperparameters="fixed", kernel="se", inducing_rule="random")
-    before, start, cpu = peak(), time.perf_counter(), time.process_time()
+    reset_peak()
+    before, start, cpu = psutil.Process().memory_info().rss / 2**20, time.perf_counter(), time.process_time()
     posterior = scheme.fit(
         X,
         y,
@@ -101,14 +98,14 @@ def fit(X, y):
         on_step=lambda _: None,
     )
     seconds = time.perf_counter() - start, time.process_time() - cpu
-    return seconds, peak() - before, posterior.facts
+    return seconds, peak_rss_mb() - before, posterior.facts
 
 
 def main():
     rng = np.random.default_rng(0)
     real = sys.argv[1:] == ["blogfeedback"]
     X, y = blogfeedback() if real else generated(rng)
-    (wall, cpu), grown, facts = fit(X, y)  # first, since the peak of memory only grows
+    (wall, cpu), grown, facts = fit(X, y)
     name = "BlogFeedback" if real else "generated rows"
     print(f"{name} {len(X)} x {X.shape[1]}, M = {M}: {wall:.1f} s ({cpu:.1f} s of processor time; goal 60)")
     print(

@@ -43,7 +43,7 @@ def log_sigmoid(z: Array) -> Array:
 
 
 def log_sigmoid_and_slope(z: Array) -> tuple[Array, Array]:
-    """log σ(z) and its derivative σ(-z) together, for 0.6 of the time, from one exponential of -|z|.
+    """Give log σ(z) and its derivative σ(-z) together, for 0.6 of the time, from one exponential of -|z|.
 
     The logarithm is good to 1e-16 absolutely, not relatively: enough for expectations.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Observation"]
 
-_EXPECTATION_ROWS = 1024
+_EXPECTATION_ROWS = BLOCK_ROWS
 """Rows whose quadrature nodes are in memory together: 20 nodes of them are 0.2 MB, which the cache holds."""
 
 
