@@ -13,7 +13,7 @@ DEMO := results/demo
 PLANS := $(patsubst gpbench/papers/%.toml,%,$(sort $(wildcard gpbench/papers/*/*.toml)))
 #: More of the command's options: make wenzel2019-table1 OPTIONS="--jobs 8 --max-seconds 60"
 OPTIONS ?=
-.PHONY: help demo test lint smoke bench bench-scale bench-convert clean reproduce reproduce-quick $(subst /,-,$(PLANS))
+.PHONY: help demo test lint smoke bench bench-scale bench-convert bench-peers clean reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -74,6 +74,9 @@ bench-scale: $(READY) ## 11,000,000 x 28 generated rows: conversion and training
 
 bench-convert: $(READY) ## a 1 GB csv against pandas with pyarrow
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_convert.py
+
+bench-peers: $(READY) ## rivals from other libraries: a step, and time to a common NLL, as ratios
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_peers.py
 
 clean: ## remove the environment, caches and the demo's output (stored cells stay)
 	rm -rf $(VENV) $(DEMO) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -3,6 +3,9 @@
 Both are whitened with Z fixed, in float64. GPyTorch adds its jitter 1e-6 to K_mm. ``gpytorch-pg`` follows wenzel2019's
 bound: with c² = E f² and θ = tanh(c/2)/(2c) held, a row gives ½ y E f - ½ θ E f² (y = ±1), which is GPyTorch's own
 example of a custom likelihood; q(u) moves by its natural gradient, the kernel by Adam.
+
+A step is mostly Python. Kernels that are not evaluated lazily spare a quarter of it; torch.compile breaks the step into
+many graphs (``Tensor.item()`` in the variational strategy, lazy operators) and did not end within four minutes.
 """
 
 from __future__ import annotations
@@ -196,7 +199,7 @@ class Trainer:
 if __name__ == "__main__":
     torch.set_num_threads(int(os.environ["GPBENCH_PEER_THREADS"]))
     torch.set_default_dtype(torch.float64)
-    with gpytorch.settings.debug(False), gpytorch.settings.trace_mode(False):
+    with gpytorch.settings.debug(False), gpytorch.settings.lazily_evaluate_kernels(False):
         harness.converse(
             "gpytorch",
             ("gpytorch", "torch", "linear-operator", "numpy"),
