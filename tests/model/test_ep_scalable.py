@@ -62,10 +62,10 @@ def settled(ep, factors, search=TIGHT):
     return outcome.x.reshape(shape)
 
 
-def check_gradient(found, grads, hypers, *, abs):
+def check_gradient(found, grads, hypers, *, within):
     for (dtheta, dZ), grad, hyper in zip(found, grads, hypers, strict=True):
-        assert dtheta == pytest.approx(oracle_gradient(grad, hyper), abs=abs)
-        assert dZ == pytest.approx(grad["Z"], abs=abs)
+        assert dtheta == pytest.approx(oracle_gradient(grad, hyper), abs=within)
+        assert dZ == pytest.approx(grad["Z"], abs=within)
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -80,7 +80,7 @@ def test_binary_oracle(read_oracle, monkeypatch, name, one_block):
     assert x[:, :, 0] == pytest.approx(np.array([expected["c1"], expected["c2"]]), abs=1e-7)
     look = ep.look(x)
     assert look.log_z == pytest.approx(expected["logZ"], abs=1e-8)
-    check_gradient(look.gradient, [expected["grad"]], [inputs["hyper"]], abs=1e-7)
+    check_gradient(look.gradient, [expected["grad"]], [inputs["hyper"]], within=1e-7)
     posterior = Posterior(ep.latents(), likelihood("probit"), classes=2)
     mean, var = posterior.latent(inputs["X_test"])
     assert mean[:, 0] == pytest.approx(expected["test_mean"], abs=1e-8)
@@ -90,7 +90,7 @@ def test_binary_oracle(read_oracle, monkeypatch, name, one_block):
     path = expected["trajectory"]
     look = ep.look(updated(ep, factors, times=path["updates"], damping=path["damping"]))
     assert look.log_z == pytest.approx(path["logZ"], abs=1e-8)
-    check_gradient(look.gradient, [path["grad_eq10"]], [inputs["hyper"]], abs=1e-7)
+    check_gradient(look.gradient, [path["grad_eq10"]], [inputs["hyper"]], within=1e-7)
 
 
 @pytest.mark.parametrize("name", MULTI)
@@ -105,9 +105,9 @@ def test_multiclass_oracle(read_oracle, monkeypatch, name, one_block):
         assert found == pytest.approx(expected[role], abs=1e-6)
     look = ep.look(x)
     assert look.log_z == pytest.approx(expected["logZ"], abs=1e-7)
-    check_gradient(look.gradient, expected["grad"], inputs["hyper"], abs=1e-6)
+    check_gradient(look.gradient, expected["grad"], inputs["hyper"], within=1e-6)
     exact = ep.look(x, exact=True)  # at the fixed point both gradients are the same
-    check_gradient(exact.gradient, expected["grad"], inputs["hyper"], abs=1e-6)
+    check_gradient(exact.gradient, expected["grad"], inputs["hyper"], within=1e-6)
     for c, latent in enumerate(ep.latents()):
         mean, var = latent.marginals()(inputs["X_test"])
         assert mean == pytest.approx(expected["test_mean"][:, c], abs=1e-6)
@@ -119,8 +119,8 @@ def test_multiclass_oracle(read_oracle, monkeypatch, name, one_block):
     x = updated(ep, factors, times=path["updates"], damping=path["damping"])
     look = ep.look(x)
     assert look.log_z == pytest.approx(path["logZ"], abs=1e-7)
-    check_gradient(look.gradient, path["grad_eq10"], inputs["hyper"], abs=1e-6)
-    check_gradient(ep.look(x, exact=True).gradient, path["grad_exact"], inputs["hyper"], abs=1e-6)
+    check_gradient(look.gradient, path["grad_eq10"], inputs["hyper"], within=1e-6)
+    check_gradient(ep.look(x, exact=True).gradient, path["grad_exact"], inputs["hyper"], within=1e-6)
 
 
 def classes_data(seed=0, *, n=40, C=4, d=2, M=6):
@@ -256,7 +256,7 @@ def test_gradient_at_the_fixed_point_by_finite_differences(C):
 
 
 class Dense:
-    """Sites, cavities and evidence by explicit M x M Gaussians in u; nothing is whitened and factors come one by one."""
+    """Sites, cavities and evidence by M x M Gaussians in u: nothing is whitened, factors come one by one."""
 
     def __init__(self, kernels, Z, X, y, jitter):
         self.y, self.C = y, len(Z)
