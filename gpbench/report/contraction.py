@@ -48,7 +48,7 @@ _DEFAULTS: dict[str, Any] = {
     "slopes": [1.0],
 }
 #: Repeats of a plan that is cut short.
-_QUICK_REPEATS = 10
+_QUICK_REPEATS = 3
 _EDGES = (-1.0, 0.0, 1.0)
 _NAMES = {"se": "SE", "matern12": "Matérn-1/2", "matern32": "Matérn-3/2", "quadratic": "quadratic"}
 

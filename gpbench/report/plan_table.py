@@ -113,13 +113,18 @@ def _lines(plan: Plan, head: str, metric: str, results: Sequence[Result | None],
 
 
 def _best(found: Sequence[Entry | None], results: Sequence[Result | None], metric: str) -> int | None:
-    """The column with the lowest NLL or error, where all that have run have run on the same splits."""
+    """The column with the lowest NLL or error among those that have all splits of the first one's protocol."""
     if metric not in {"nll", "error"}:
         return None
+    split = next((result.block.split for result in results if result is not None), "")
     known = [
         (entry.centre, place)
         for place, (entry, result) in enumerate(zip(found, results, strict=True))
-        if entry is not None and entry.centre is not None and result is not None and not result.note
+        if entry is not None
+        and entry.centre is not None
+        and result is not None
+        and not result.note
+        and result.block.split == split
     ]
     return min(known)[1] if len(known) > 1 else None
 

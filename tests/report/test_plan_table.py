@@ -151,6 +151,8 @@ def test_the_lowest_of_a_row_is_marked_where_all_have_run(plan, cells):
     text = plan_text(plan, [*own, cell(plan, german_l, 3, nll=0.6, error=0.1)], "text")
     assert "NLL       0.500 ± 0.023 *  0.600 ± 0.000" in text
     assert "error     0.200 ± 0.000    0.100 ± 0.000 *" in text
+    other = replace(plan, methods=(plan.methods[0], replace(plan.methods[1], split="folds:5")))  # other test rows
+    assert " *" not in plan_text(other, [*own, cell(plan, german_l, 3, nll=0.6, error=0.1)], "text").split("─\n")[1]
     assert "(3 of 4 splits)" in plan_text(plan, three, "text")
 
 

@@ -1,0 +1,80 @@
+"""Every plan that ships loads and says what it would run; the quick form runs, where its data need no network."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from gpbench.bench.methods import methods
+from gpbench.bench.plan import DESCRIPTIVE
+from gpbench.bench.plan_read import find_plan, shipped
+from gpbench.cli import main
+from gpbench.data.catalogue import entries
+from gpbench.report.published import read_published
+from gpbench.report.renderers import RENDERERS, check_figure
+
+#: Methods that plans name and that are still to come: what must load is tested once they are there.
+TO_COME = {"epgpc", "sep-mgpc"} - set(methods())
+pytestmark = pytest.mark.skipif(bool(TO_COME), reason=f"plans name {', '.join(sorted(TO_COME))}, still to come")
+PLANS = {} if TO_COME else {name: find_plan(name) for name in shipped()}
+
+#: Plans with data that are generated, or that come with scikit-learn; of those with others, these alone are run.
+NEAR = {"embedded", "generated"}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """An empty current folder, and no settings from outside."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("GPBENCH_RESULTS", "GPBENCH_MIRROR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
+    return tmp_path
+
+
+def gpbench(*arguments):
+    return CliRunner().invoke(main, list(arguments))
+
+
+def near(name):
+    return [each for each in PLANS[name].datasets if entries()[each.partition(":")[0]].maker in NEAR]
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_loads_and_says_what_it_would_run(name, place):
+    plan = PLANS[name]
+    check_figure(plan)
+    read_published(plan)
+    RENDERERS[plan.render].load()
+    done = gpbench("reproduce", name, "--dry-run", "--quick")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith(f"{plan.paper}, {plan.title}")
+    assert (" 0 cells," in f" {done.stdout.splitlines()[-1]}") == (plan.render in DESCRIPTIVE)
+    assert not (place / "results").exists()
+
+
+def test_every_plan_is_listed_with_its_time():
+    found = json.loads(gpbench("list", "plans", "--json").stdout)
+    assert found["problems"] == []
+    assert [each["id"] for each in found["plans"]] == list(shipped())
+    assert all(each["seconds"] is not None for each in found["plans"])
+
+
+@pytest.mark.slow  # pairs of matrices under sheth2015's operator
+@pytest.mark.parametrize("name", [name for name, plan in PLANS.items() if plan.render in DESCRIPTIVE])
+def test_what_describes_is_written(name, place):
+    done = gpbench("reproduce", name, "--quick")
+    assert done.exit_code == 0, done.stderr
+    assert list((place / "results" / "partial" / name).iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [name for name, plan in PLANS.items() if plan.render not in DESCRIPTIVE and near(name)]
+)
+def test_the_quick_form_runs_from_end_to_end(name, place):
+    done = gpbench("reproduce", name, "--quick", "--datasets", ",".join(near(name)))
+    assert done.exit_code == 0, done.stderr
+    written = list((place / "results" / "partial" / name).iterdir())
+    assert len(written) > 1
+    assert all(path.stat().st_size for path in written)
