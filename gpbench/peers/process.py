@@ -2,7 +2,7 @@
 
 The process is started with ``subprocess``, since workers of a sweep may not have children of multiprocessing. It has a
 session of its own, so that Ctrl-C reaches gpbench alone, which then ends it; when gpbench is killed, the rival finds
-its pipe closed or its parent gone, and ends by itself within about a second of training.
+its pipe closed and ends by itself.
 """
 
 from __future__ import annotations

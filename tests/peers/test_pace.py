@@ -104,11 +104,3 @@ def test_ending_by_itself_is_told(hands, tmp_path):
     with pytest.raises(Stop):
         pace.end("converged", bound=np.nan)
     assert (script.said[0]["ended"], script.said[0]["iteration"], script.said[0]["bound"]) == ("converged", 3, None)
-
-
-def test_stops_when_its_parent_is_another(hands, tmp_path, monkeypatch):
-    pace, _ = pace_of(hands, [(1e9, None)], tmp_path)
-    pace.ran(1)
-    monkeypatch.setattr(harness.os, "getppid", lambda: 1)
-    with pytest.raises(Stop):
-        pace.ran(1)
