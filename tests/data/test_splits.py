@@ -119,8 +119,8 @@ def test_a_limit_of_test_rows_draws_from_the_test_rows_only(text, limit):
 @settings(deadline=None, max_examples=40)
 def test_a_limit_of_training_rows_draws_from_the_training_rows_only_and_fewer_are_among_more(text, limit):
     dataset = data(60)
-    more = splits(text, dataset, train_rows=limit + 1)
-    for whole, limited, larger in zip(splits(text, dataset), splits(text, dataset, train_rows=limit), more, strict=True):
+    every, more = splits(text, dataset), splits(text, dataset, train_rows=limit + 1)
+    for whole, limited, larger in zip(every, splits(text, dataset, train_rows=limit), more, strict=True):
         assert len(limited.train) == min(limit, len(whole.train))
         assert set(limited.train) <= set(larger.train) <= set(whole.train)
         assert (np.diff(limited.train) > 0).all()

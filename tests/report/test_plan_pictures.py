@@ -281,7 +281,7 @@ def test_contraction_needs_no_cells(plan_of, tmp_path):
     picture, numbers = contraction_picture.render(replace(plan, reduction=Reduction(words="QUICK")), [], tmp_path)
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(io.StringIO(numbers.read_text())))
-    assert [row["pairs"] for row in rows] == ["10"] * 12
+    assert [row["pairs"] for row in rows] == ["3"] * 12
     bad = plan_of('title = "C"\nrender = "contraction"\n[figure]\nsizes = [20]\nrows = 20\n')
     with pytest.raises(UsageError, match="active set sizes must be 1 to 19"):
         contraction_picture.render(bad, [], tmp_path)
