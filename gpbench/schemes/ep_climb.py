@@ -160,7 +160,7 @@ class Climb:
             jitters = trial.jitters
             return trial.log_z, trial.slope()
 
-        def evaluated(_: float, *, improved: bool) -> None:
+        def evaluated(value: float, *, improved: bool) -> None:  # noqa: ARG001  # the evidence itself is kept
             if improved:
                 self.best, self._x = trial, self._tried
             self.evaluations.report(self.best.log_z)
