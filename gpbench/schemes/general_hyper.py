@@ -36,13 +36,13 @@ from gpbench.schemes.general import ActiveSet, GeneralScheme
 if TYPE_CHECKING:
     from gpbench.model.kernels import Kernel
     from gpbench.model.observation import Observation
-    from gpbench.model.rows import Array
+    from gpbench.model.rows import Array, Labels
 
 __all__ = ["HyperSettings", "State", "Trial", "climb_hyper", "estimated", "free_box"]
 
 _MEAN_BOUND = 50.0
 _GAP_BOUND = 14.0
-"""Of log gaps: edges never meet, and an empty category does not send its edges away for ever."""
+"""Of log gaps: edges never meet."""
 _RESTARTS = 10
 
 
@@ -63,7 +63,7 @@ class HyperSettings(GeneralScheme):
     hyper_value_tolerance: float = setting(
         1e-7, "relative rise of the bound at the end of the search for them", minimum=0.0, maximum=1.0
     )
-    memory: int = setting(20, "L-BFGS-B: pairs that a Hessian is approximated from", minimum=1, maximum=100)
+    memory: int = setting(100, "L-BFGS-B: pairs that a Hessian is approximated from", minimum=1, maximum=100)
 
     def settled(self, gradient: float, rise: float) -> bool:
         """Whether the search for q has converged, by the paper's rules (its footnote 3)."""
@@ -92,18 +92,20 @@ class Trial(NamedTuple):
 Evaluate = Callable[[Basis, "Observation"], Trial]
 
 
-def free_box(observation: Observation, *, learn_slope: bool) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
-    """Least and largest values of φ, and which of them are learned, each of shape (k,)."""
+def free_box(observation: Observation, y: Labels, *, learn_slope: bool) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+    """Least and largest values of φ, and which of them are learned from targets y (n,), each of shape (k,)."""
     names = observation.free_names
     far = np.full(len(names), LOG_BOUND)
-    moves = np.ones(len(names), dtype=bool)
+    moves = observation.likelihood.told_by(y)
+    if observation.has_mean:
+        moves = np.concatenate([[True], moves])
     for place, name in enumerate(names):
         if name == "mean" or name.endswith(".edge"):
             far[place] = _MEAN_BOUND
         elif ".log_gaps" in name:
             far[place] = _GAP_BOUND
         elif name.endswith(".log_slope"):
-            moves[place] = learn_slope
+            moves[place] &= learn_slope
     if observation.likelihood.name == "gaussian":  # the mean of numbers may be anything
         far[0] = np.inf
     return -far, far, moves
@@ -114,6 +116,7 @@ def climb_hyper(
     first: State,
     evaluate: Evaluate,
     *,
+    y: Labels,
     left: Callable[[], int],
     better: Callable[[State], None],
 ) -> bool:
@@ -126,6 +129,8 @@ def climb_hyper(
         Where to begin.
     evaluate : callable
         F at a kernel and an observation.
+    y : (n,)
+        The targets that F is of.
     left : callable
         Evaluations that may still be made.
     better : callable
@@ -145,7 +150,9 @@ def climb_hyper(
     for _ in range(_RESTARTS):
         before = value
         basis = Basis(state.basis.kernel, state.basis.Z)  # a new jitter
-        state, value, reason = _climb_once(settings, state._replace(basis=basis), evaluate, left=left(), better=better)
+        state, value, reason = _climb_once(
+            settings, state._replace(basis=basis), evaluate, y=y, left=left(), better=better
+        )
         settled = math.isfinite(before) and value - before <= settings.hyper_value_tolerance * abs(before)
         if reason != "line search" or settled or left() <= 0:
             return reason in {"converged", "line search"}
@@ -153,12 +160,12 @@ def climb_hyper(
 
 
 def _climb_once(
-    settings: HyperSettings, first: State, evaluate: Evaluate, *, left: int, better: Callable[[State], None]
+    settings: HyperSettings, first: State, evaluate: Evaluate, *, y: Labels, left: int, better: Callable[[State], None]
 ) -> tuple[State, float, str]:
     kernel, observation, jitter = first.basis.kernel, first.observation, first.basis.jitter
     P = kernel.theta.size
     whole = np.concatenate([kernel.theta, observation.free])
-    low, high, moves = free_box(observation, learn_slope=settings.learn_slope)
+    low, high, moves = free_box(observation, y, learn_slope=settings.learn_slope)
     far = np.full(P, LOG_BOUND)
     low, high = np.concatenate([-far, low]), np.concatenate([far, high])
     place = np.flatnonzero(np.concatenate([np.ones(P, dtype=bool), moves]))
@@ -209,5 +216,7 @@ def estimated(
         nonlocal found
         found = state
 
-    climb_hyper(settings, found, evaluate, left=lambda: settings.max_iterations - count, better=better)
+    climb_hyper(
+        settings, found, evaluate, y=active.targets, left=lambda: settings.max_iterations - count, better=better
+    )
     return found.basis.kernel, found.observation

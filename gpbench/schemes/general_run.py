@@ -220,4 +220,8 @@ class Run:
         def better(state: State) -> None:
             self._state = state
 
-        return climb_hyper(self._settings, self._state, evaluate, left=lambda: self.evaluations.left, better=better)
+        of_all = evaluate == self._solved and self._settings.rows == "all"
+        targets = self._y if of_all else self._active.targets
+        return climb_hyper(
+            self._settings, self._state, evaluate, y=targets, left=lambda: self.evaluations.left, better=better
+        )

@@ -222,7 +222,7 @@ class Run:
     def _box(self, observation: Observation) -> tuple[Array, Array, Array]:
         """1 for what moves besides q, and least and largest values, all of w's length."""
         layout = self._bound.layout
-        low, high, moves = free_box(observation, learn_slope=self._settings.learn_slope)
+        low, high, moves = free_box(observation, self._y, learn_slope=self._settings.learn_slope)
         all_moves = np.concatenate([np.zeros(layout.size), moves.astype(np.float64)])
         all_moves[layout.theta] = 1.0
         all_low, all_high = np.full(layout.size, -np.inf), np.full(layout.size, np.inf)

@@ -173,6 +173,23 @@ def test_edges_of_counts():
         Ordinal.of_counts([3])
 
 
+def test_rows_tell_of_the_edges_between_categories():
+    model = Ordinal((-1.0, 0.0, 1.0, 2.0))  # parameters: the first edge, three gaps, the slope
+    cases = {
+        (0, 1, 2, 3, 4): [1, 1, 1, 1, 1],
+        (0, 1, 3, 4): [1, 1, 0, 1, 1],
+        (0, 1, 2): [1, 1, 0, 0, 1],
+        (2, 3, 4): [1, 0, 0, 1, 1],
+        (0,): [0, 0, 0, 0, 1],
+        (4,): [0, 0, 0, 0, 1],
+        (2,): [1, 0, 0, 0, 1],
+        (): [0, 0, 0, 0, 0],
+    }
+    for y, told in cases.items():
+        assert model.told_by(np.array(y, dtype=int)).tolist() == [bool(each) for each in told]
+    assert Gaussian().told_by(np.zeros(3)).tolist() == [True]
+
+
 def test_targets_are_checked():
     Poisson().check_targets(np.array([0, 1_000_000]), 0)
     with pytest.raises(DataError, match="must be 0 or more; got -1"):

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from gpbench.errors import DataError, UsageError
 
@@ -104,6 +105,10 @@ class Likelihood(ABC):
         if np.shape(values) != (0,):
             raise UsageError(f"likelihood {self.name} has no parameters to learn; got shape {np.shape(values)}")
         return self
+
+    def told_by(self, y: Labels) -> npt.NDArray[np.bool_]:  # noqa: ARG002 - all of them here
+        """Which of the parameters ψ targets y (n,) tell anything about, shape (k,); others should stay as they are."""
+        return np.ones(len(self.free), dtype=bool)
 
     def free_gradient(self, y: Labels, mu: Array, var: Array) -> Array:  # noqa: ARG002 - none to be differentiated
         """Derivatives Σ_n ∂e_n/∂ψ of the ``expectations``, shape (k,)."""

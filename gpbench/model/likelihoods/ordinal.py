@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from gpbench.errors import UsageError
@@ -135,6 +136,23 @@ class Ordinal(Likelihood):
         edges = values[0] + np.concatenate([[0.0], np.cumsum(np.exp(values[1:-1]))])
         return Ordinal(tuple(edges.tolist()), slope=float(np.exp(values[-1])), nodes=self.nodes)
 
+    def told_by(self, y: Labels) -> npt.NDArray[np.bool_]:
+        """Which of the parameters ψ targets y (n,) tell anything about, shape (L,).
+
+        A category without rows would shrink to nothing. Where the lowest or highest categories have none, the next one
+        would grow for ever, and give them no probability at all. Such widths tell of nothing but missing rows.
+        """
+        counts = np.bincount(np.asarray(y), minlength=len(self.edges) + 1)
+        present = np.flatnonzero(counts)
+        told = np.ones(len(self.edges) + 1, dtype=bool)
+        if present.size == 0:
+            return ~told
+        lowest, highest = int(present[0]), int(present[-1])
+        inner = np.arange(1, len(self.edges))
+        told[1:-1] = (counts[inner] > 0) & (lowest < inner) & (inner < highest)
+        told[0] = not (highest == 0 or lowest == len(self.edges))
+        return told
+
     def n_latent(self, classes: int) -> int:
         """One latent function.
 
@@ -191,12 +209,23 @@ class Ordinal(Likelihood):
 
     def free_gradient(self, y: Labels, mu: Array, var: Array) -> Array:
         """Derivatives Σ_n ∂e_n/∂ψ of the ``expectations``, shape (L,)."""
-        nodes, weights = hermite(self.nodes)
-        total = np.zeros(len(self.edges) + 1)
-        root = np.sqrt(var)
-        for node, weight in zip(nodes, weights, strict=True):
-            first, _, _ = self.free_derivatives(y, mu + root * node)
-            total += weight * first.sum(axis=1)
+        y, k, sides, nodes = np.asarray(y), self.slope, self._sides(y), hermite(self.nodes)
+        slopes, products = np.zeros((2, len(mu))), np.zeros((2, len(mu)))  # E of A' and B', of A'a and B'b
+        for place, (edge, sign) in enumerate(((sides.upper, 1.0), (sides.lower, -1.0))):
+            rows = np.flatnonzero(np.isfinite(edge))
+            points = (sign * (edge[rows] - k * mu[rows]))[:, None] + (k * np.sqrt(var[rows]))[:, None] * nodes[0]
+            at_points = sigmoid(-points)
+            slopes[place, rows] = sign * (at_points @ nodes[1])
+            products[place, rows] = (at_points * points) @ nodes[1]
+        shift = slopes.sum(axis=0)
+        total = np.empty(len(self.edges) + 1)
+        total[0] = k * shift.sum()
+        for j, gap in enumerate(np.diff(self.edges)):
+            at = y == j + 1
+            total[1 + j] = k * gap * float(shift[y > j + 1].sum() + slopes[0, at].sum())
+            total[1 + j] += float(at.sum()) / special.exprel(k * gap)  # x / (e^x - 1), from the constant
+        widths = sides.width[np.isfinite(sides.width)]
+        total[-1] = products.sum() + (1.0 / special.exprel(widths)).sum()
         return total
 
     def free_derivatives(self, y: Labels, f: Array) -> tuple[Array, Array, Array]:
@@ -218,7 +247,7 @@ class Ordinal(Likelihood):
             for order, (whole, own) in enumerate(((f1, a1), (f2, -k * a2), (f3, k * k * a3))):
                 out[order, 1 + j, above] = -gap * whole[above]
                 out[order, 1 + j, at] = kgap * own[at]
-            out[0, 1 + j, at] += 1.0 / special.exprel(kgap)  # x / (e^x - 1), from the constant
+            out[0, 1 + j, at] += 1.0 / special.exprel(kgap)
         a = np.where(np.isfinite(sides.upper), sides.upper - k * f, 0.0)  # σ(-a) a is 0 at infinity
         b = np.where(np.isfinite(sides.lower), sides.lower - k * f, 0.0)
         constant = np.where(np.isfinite(sides.width), 1.0 / special.exprel(width), 0.0)
