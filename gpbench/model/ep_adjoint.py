@@ -43,13 +43,12 @@ class SiteGradient:
     Parameters
     ----------
     basis : BatchBasis
-    S, m : (M, M), (M,)
-        Both triangles of S.
+    m : (M,)
     """
 
-    def __init__(self, basis: BatchBasis, S: Array, m: Array) -> None:
+    def __init__(self, basis: BatchBasis, m: Array) -> None:
         M = len(m)
-        self._basis, self._S, self._m = basis, S, m
+        self._basis, self._m = basis, m
         self._V = np.zeros((M, M), order="F")
         self._mismatch: Array | None = None
         self._theta, self._Z = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape)
@@ -87,12 +86,12 @@ class SiteGradient:
         self._mismatch = part if self._mismatch is None else self._mismatch + part
 
     def total(self, S_q: Array, m_q: Array, *, scale: float = 1.0) -> tuple[Array, Array]:
-        """Gradients in ``theta`` (P,) and Z (M, d); scale is ρ."""
+        """Gradients in ``theta`` (P,) and Z (M, d); scale is ρ, and of S_q the lower triangle counts."""
         V = self._V
         V *= scale
-        Y = V + V.T
+        Y = np.add(V, V.T, order="F")
         Y -= S_q
-        Y = blas.dger(-1.0, m_q, m_q, a=np.asfortranarray(Y), overwrite_a=1)
+        Y = blas.dger(-1.0, m_q, m_q, a=Y, overwrite_a=1)
         add_to_diagonal(Y, 1.0)
         if self._mismatch is not None:
             Y -= self._mismatch

@@ -28,8 +28,9 @@ from scipy.linalg import blas
 from gpbench.errors import NumericalError
 from gpbench.model.batch import BatchBasis
 from gpbench.model.ep_adjoint import SiteGradient
+from gpbench.model.ep_gaussian import SiteGaussian
 from gpbench.model.latent import Latent
-from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, row_blocks
+from gpbench.model.whitened import BLOCK_ROWS, Moments, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +102,7 @@ class ScalableEP:
         n, M = len(X), sum(len(Z) for Z in inducing)
         self._size = n if n * M <= ONE_BLOCK else size
         self._kept: tuple[Array, list[Array], Array] | None = None
-        self._q: list[tuple[Whitened, Array]] = []
+        self._q: list[SiteGaussian] = []
 
     @property
     def jitter(self) -> float:
@@ -127,15 +128,15 @@ class ScalableEP:
         """
         factors, F = self._factors, self._factors.F
         log_z = self._gather(x)
-        gradients = [SiteGradient(basis, q.S_w, q.m_w) for basis, (q, _) in zip(self.bases, self._q, strict=True)]
+        gradients = [SiteGradient(basis, q.m) for basis, q in zip(self.bases, self._q, strict=True)]
         target, weights = np.empty_like(x), np.empty_like(x)
         for rows, X, Ts, s in self._blocks():
             h, g = np.empty(s.shape), np.empty(s.shape)
             projected = []
-            for c, (T, (q, _)) in enumerate(zip(Ts, self._q, strict=True)):
-                TS = blas.dgemm(1.0, T, q.S_w)
+            for c, (T, q) in enumerate(zip(Ts, self._q, strict=True)):
+                TS = q.project(T)
                 np.einsum("ij,ij->i", T, TS, out=h[:, c])
-                g[:, c] = blas.dgemv(1.0, T, q.m_w)
+                g[:, c] = blas.dgemv(1.0, T, q.m)
                 projected.append(TS)
             np.maximum(h, 0.0, out=h)
             at = factors.part(rows).tilt(x[:, rows], s=s, h=h, g=g)
@@ -152,13 +153,13 @@ class ScalableEP:
         if not (math.isfinite(log_z) and np.isfinite(target).all()):
             raise NumericalError(f"scalable EP must stay finite; got a log evidence of {log_z}")
         pairs = zip(gradients, self._q, strict=True)
-        return Look(target, weights, log_z, [each.total(q.S_w, q.m_w) for each, (q, _) in pairs] if gradient else [])
+        return Look(target, weights, log_z, [each.total(q.S, q.m) for each, q in pairs] if gradient else [])
 
     def latents(self) -> tuple[Latent, ...]:
         """The latent functions with the q(u) of the last look; they hold copies."""
         return tuple(
-            Latent(basis.kernel, basis.Z, q.m_w, C, form="precision", jitter=basis.jitter)
-            for basis, (q, C) in zip(self.bases, self._q, strict=True)
+            Latent(basis.kernel, basis.Z, q.m, q.C, form="precision", jitter=basis.jitter)
+            for basis, q in zip(self.bases, self._q, strict=True)
         )
 
     def release(self) -> None:
@@ -172,9 +173,8 @@ class ScalableEP:
         for rows, _, Ts, _ in self._blocks():
             for c, T in enumerate(Ts):
                 sums[c].add(T, weights=pi[rows, c], targets=b[rows, c])
-        self._q = [Whitened.of_sites(each) for each in sums]
-        parts = [0.5 * q.m_w @ each.r - np.log(np.diag(C)).sum() for each, (q, C) in zip(sums, self._q, strict=True)]
-        return float(sum(parts))
+        self._q = [SiteGaussian(each.G, each.r) for each in sums]
+        return sum(q.log_z for q in self._q)
 
     def _blocks(self) -> Iterator[tuple[slice, Array, list[Array], Array]]:
         """Row numbers, rows (b, d), T (b, M) of each latent function, and s (b, F)."""

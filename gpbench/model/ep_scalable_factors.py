@@ -165,6 +165,10 @@ class Factors(ABC):
             A cavity is improper by more than rounding.
         """
 
+    @abstractmethod
+    def touching(self) -> Array:
+        """Number of factors that each latent function is in, (F,)."""
+
     def start(self) -> Array:
         """Sites of zero precision, x (2R, n, F)."""
         return np.zeros((2 * self.roles, len(self), self.F))
@@ -186,6 +190,10 @@ class BinaryFactors(Factors):
         some = object.__new__(BinaryFactors)
         some.sign = self.sign[rows]
         return some
+
+    def touching(self) -> Array:
+        """One for each row."""
+        return np.array([float(len(self))])
 
     def totals(self, x: Array) -> tuple[Array, Array]:
         """The sites themselves."""
@@ -241,6 +249,11 @@ class PairFactors(Factors):
         if rows.start == 0 and rows.stop >= len(self):
             return self
         return PairFactors(self._y[rows], self.F)
+
+    def touching(self) -> Array:
+        """One for each row of another class, C - 1 for each of its own."""
+        own = self._own.sum(axis=0)
+        return np.asarray(len(self) + own * (self.F - 2.0))
 
     def totals(self, x: Array) -> tuple[Array, Array]:
         """Sites on f^k as they are, those on f^y summed over their rivals."""

@@ -5,14 +5,12 @@ damped step, hyper-parameters and inducing inputs one of ascent. The paper's cod
 takes the gradient there; moving both at once, as the paper words it, spares a third of an iteration, and they end at
 the same place.
 
-Undamped parallel updates oscillate. Damping starts at ε = 0.5 and falls by 1 % an iteration; where residuals turn
-round from one iteration to the next (a cosine below -½), it is halved. Where a step leads to something that cannot be
-factorised, both are taken back, and taken again at half the damping and half of every rate.
+Damping starts at ε = 0.5, falls by 1 % an iteration, and is halved where updates oscillate. Where a step leads to
+something that cannot be factorised, both are taken back, and taken again at half the damping and half of every rate.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +21,7 @@ from gpbench.model.ep_settle import FixedPoint, Proposal
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.sign_rates import SignRates
 from gpbench.schemes.base import OnStep, Step
+from gpbench.schemes.mgpc_damping import Damping
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchRun"]
 
-DAMPING, DECAY = 0.5, 0.99
-TURNS = -0.5
-"""Cosine of two residuals in turn below which updates oscillate."""
 RETRIES = 20
 """Times that a step is halved before a failure is final."""
 SETTLED = 1e-6
@@ -48,24 +44,22 @@ class BatchRun:
     iteration : int
     stopped_by : str
         ``converged`` or ``iterations``; ``on_step`` while neither is the case.
-    damping : float
-        ε of the next update.
-    turned, retries : int
-        Oscillations that were damped, and steps that were taken back.
+    retries : int
+        Steps that were taken back.
     """
 
     def __init__(self, settings: EPMGPC, problem: Problem) -> None:
-        self.iteration, self.stopped_by, self.turned, self.retries = 0, "on_step", 0, 0
+        self.iteration, self.stopped_by, self.retries, self._turned = 0, "on_step", 0, 0
         self._settings, self._problem = settings, problem
         self._factors = problem.factors(slice(None))
         self._outer = settings.training == "outer"
-        self.damping = DAMPING if settings.damping is None else settings.damping
-        self._search = FixedPoint(damping=self.damping, tolerance=settings.ep_tolerance, limit=settings.ep_iterations)
-        self._decay = DECAY if settings.damping is None else 1.0
+        self._damping = Damping.of(settings.damping, batch=True)
+        self._search = FixedPoint(
+            damping=self._damping.value, tolerance=settings.ep_tolerance, limit=settings.ep_iterations
+        )
         size = problem.unknowns.size
         self._rates = SignRates(size, first=settings.first_rate(batch=True), longest=settings.longest_step)
         self._x, self._p = self._factors.start(), problem.unknowns.start()
-        self._residual: Array | None = None
         self._ep, self._look = self._evaluate()
 
     @property
@@ -104,7 +98,7 @@ class BatchRun:
             "stopped_by": self.stopped_by,
             "jitter": self._ep.jitter,
             "bound": self._look.log_z,
-            "oscillations": self.turned,
+            "oscillations": self._damping.turned + self._turned,
             "retries": self.retries,
             "hyperparameters": kernels[0] if len(kernels) == 1 else kernels,
         }
@@ -113,22 +107,21 @@ class BatchRun:
     def _move(self) -> None:
         """Sites and hyper-parameters to the next state, and a look at it."""
         x, p, look = self._x, self._p, self._look
-        self._damp()
         step = self._rates.step(self._problem.unknowns.gradient(look.gradient)) if len(p) else p
         for _ in range(RETRIES):
             if not self._outer:
-                self._x = x + self.damping * (look.target - x)
+                self._x = x + self._damping.value * (look.target - x)
             self._p = self._problem.unknowns.bounded(p + step)
             try:
                 self._ep, self._look = self._evaluate()
             except NumericalError as error:
                 failure = error
                 self._x, self._p = x, p
-                self.damping *= 0.5
+                self._damping.halve()
                 self.retries += 1
                 step = self._rates.shorter()
             else:
-                self.damping *= self._decay
+                self._damping.next(None if self._outer else self._look.weights * (self._look.target - self._x))
                 return
         raise failure
 
@@ -145,7 +138,7 @@ class BatchRun:
                 return Proposal(look.target.reshape(-1), look.weights.reshape(-1))
 
             outcome = self._search.settle(update, self._x.reshape(-1))
-            self._x, self.turned = outcome.x.reshape(shape), self.turned + outcome.restarts
+            self._x, self._turned = outcome.x.reshape(shape), self._turned + outcome.restarts
         look = ep.look(self._x, gradient=len(self._p) > 0, exact=settings.training == "inner-exact")
         ep.release()
         return ep, look
@@ -153,17 +146,3 @@ class BatchRun:
     def _change(self) -> float:
         """Largest change that an undamped update would make, in the posterior's units."""
         return float(np.max(self._look.weights * np.abs(self._look.target - self._x), initial=0.0))
-
-    def _damp(self) -> None:
-        """Halve the damping where residuals turn round."""
-        if self._outer:
-            return
-        residual = self._look.weights * (self._look.target - self._x)
-        before, self._residual = self._residual, residual
-        if before is None:
-            return
-        size = math.sqrt(float(np.vdot(residual, residual)) * float(np.vdot(before, before)))
-        if size > 0 and float(np.vdot(residual, before)) < TURNS * size:
-            self.damping *= 0.5
-            self.turned += 1
-            self._residual = None

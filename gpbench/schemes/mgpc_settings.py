@@ -18,9 +18,11 @@ from gpbench.schemes.settings import GPSettings
 from gpbench.schemes.stochastic_settings import MinibatchSettings
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from gpbench.model.inducing import InducingRule
     from gpbench.model.posterior import Posterior
-    from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.model.rows import Labels, Rows
     from gpbench.schemes.base import OnStep
     from gpbench.schemes.binary import TrainingRun
 
@@ -52,7 +54,7 @@ class Problem:
     classes: int
     rng: np.random.Generator
 
-    def factors(self, rows: Array | slice) -> Factors:
+    def factors(self, rows: npt.NDArray[np.int64] | slice) -> Factors:
         """The factors of some rows, scalable EP's for two classes or for more."""
         y = np.asarray(self.y[rows])
         return BinaryFactors(y) if self.classes == 2 else PairFactors(y, self.classes)

@@ -13,6 +13,13 @@ METHODS = (
         scheme="gpbench.schemes.ep_mgpc:EPMGPC",
     ),
     Method(
+        id="sep-mgpc",
+        title="Stochastic expectation propagation: tied factors, memory that does not grow with the rows",
+        tasks=CLASSES,
+        paper="villacampa2017",
+        scheme="gpbench.schemes.sep_mgpc:SEPMGPC",
+    ),
+    Method(
         id="vi-mgpc",
         title="Robust-max variational bound under L-BFGS-B or Adam, label noise fixed at 0.001 as printed",
         tasks=CLASSES,

@@ -20,6 +20,14 @@ METHODS = (
         scheme="gpbench.schemes.svgpc:SVGPC",
     ),
     Method(
+        id="epgpc",
+        title="Scalable expectation propagation on mini-batches, Adam for hyper-parameters, inducing inputs fixed",
+        tasks=BINARY,
+        paper="wenzel2019",
+        scheme="gpbench.schemes.ep_mgpc:EPMGPC",
+        preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "rate": 0.01, "beyond": "tied"},
+    ),
+    Method(
         id="gibbs",
         title="Polya-Gamma Gibbs sampler on all rows, kernel fixed: the exact posterior",
         tasks=BINARY,
