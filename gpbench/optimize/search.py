@@ -117,7 +117,7 @@ class Evaluator:
             raise Enough
         self.evaluations += 1
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # looked at below
                 value, gradient = self._objective(x)
         except NumericalError:
             if self.evaluations == 1:

@@ -82,3 +82,12 @@ def test_the_start_is_moved_into_the_bounds():
     LBFGSB().maximise(objective, START, max_evaluations=20, bounds=bounds)
     assert (np.array(points) >= bounds[0]).all()
     assert (np.array(points) <= bounds[1]).all()
+
+
+def test_an_infinite_value_is_stepped_back_from_without_a_warning():
+    # log x - x²: the gradient at 1 is -1, so that the first step, which has length 1, leads to 0
+    found = LBFGSB(gradient_tolerance=1e-9).maximise(
+        lambda x: (float(np.log(np.abs(x[0])) - x[0] ** 2), 1.0 / x - 2.0 * x), np.ones(1), max_evaluations=100
+    )
+    assert found.failures == 1
+    assert abs(found.x[0]) == pytest.approx(np.sqrt(0.5), abs=1e-4)
