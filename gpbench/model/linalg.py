@@ -117,7 +117,11 @@ def potrf(A: Array, /, *, what: str, overwrite: bool = False) -> Array:
     L: Array
     L, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=int(overwrite))
     if info != 0 or not math.isfinite(L[-1, -1]):
-        raise NumericalError(f"{what} is not positive definite; {_condition(A) if not overwrite else f'pivot {info}'}")
+        if not overwrite:
+            found = _condition(A)
+        else:  # A is gone; OpenBLAS lets NaN pass without a bad pivot
+            found = f"pivot {info} of {len(L)} is not positive" if info != 0 else "its entries are NaN or infinite"
+        raise NumericalError(f"{what} is not positive definite; {found}")
     return L
 
 

@@ -89,6 +89,10 @@ def test_potrf(rng):
         potrf(-K, what="precision")
     with pytest.raises(NumericalError, match="precision"):
         potrf(np.full((3, 3), np.nan, order="F"), what="precision")
+    with pytest.raises(NumericalError, match="pivot 1 of 4 is not positive"):
+        potrf(np.asfortranarray(-K), what="precision", overwrite=True)
+    with pytest.raises(NumericalError, match="NaN or infinite"):
+        potrf(np.full((3, 3), np.nan, order="F"), what="precision", overwrite=True)
     overwritten = potrf(K, what="precision", overwrite=True)
     assert np.shares_memory(overwritten, K)
 
