@@ -58,6 +58,8 @@ class DaskCluster:
     def __init__(self, address: str, *, timeout: str = "10s") -> None:
         place: dict[str, Any] = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
         try:
+            if "address" in place:  # said at once: a client that has begun to connect takes long to give up
+                distributed.comm.get_address_host_port(address)
             self._client = distributed.Client(**place, timeout=timeout, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise UsageError(f"no Dask scheduler answers at {address}: {error}") from error

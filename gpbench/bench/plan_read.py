@@ -94,6 +94,8 @@ def _plan(body: Mapping[str, Any], top: Place, name: str) -> Plan:
     known_keys(body, _KEYS, top)
     title, render = text(top, body, "title"), one_of(top, body, "render", model.RENDERINGS, "table")
     datasets = texts(top, body, "datasets", () if render in {"contraction", "factors"} else None)
+    if not datasets and render not in {"contraction", "factors"}:
+        raise top.error("a plan needs at least one data set", key="datasets")
     for each in datasets:
         _dataset(each, top)
     found = tuple(read_method(each, one, top.inside("methods")) for each, one in table(body, top, "methods").items())

@@ -48,7 +48,8 @@ def command(
 ) -> None:
     """Make tables and pictures of stored results; nothing is run.
 
-    A plan is rendered as `gpbench reproduce` does it, from the store alone: printed, or written to --output DIR.
+    A plan is rendered as `gpbench reproduce` does it, from the store alone: printed, or written to --output, a folder
+    or the file of one table or page.
 
     RUNS are results folders, stored cells, or files of JSON that `gpbench run --json` printed; without any, the store.
     The table is printed unless --output says where it goes. In a folder it is table.txt (.csv, .md, .tex) beside
@@ -129,8 +130,10 @@ def report_plan(
     for problem in store.problems:
         click.echo(f"gpbench: {problem}", err=True)
     cells = scored(found, store)
-    if form == "html":
-        content = plan_page(plan, cells)
+    ending = "" if output is None or output.is_dir() else output.suffix.lower()
+    form = form or {".html": "html", **{each: name for name, each in ENDINGS.items()}}.get(ending)
+    if form == "html" or (form is not None and ending):
+        content = plan_page(plan, cells) if form == "html" else plan_text(plan, cells, form)
         if output is None:
             click.echo(content, nl=False)
         else:

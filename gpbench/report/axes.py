@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpbench.report.traces import Curve
 
-__all__ = ["STYLE", "time_axis", "time_limits", "value_limits"]
+__all__ = ["LEGEND_ROW", "STYLE", "fit_legend", "time_axis", "time_limits", "value_limits"]
 
 Array = npt.NDArray[np.float64]
 
@@ -48,6 +49,43 @@ STYLE: Any = {  # the type that matplotlib wants lists every setting there is
     "svg.hashsalt": "gpbench",  # the same picture gives the same file
     "pdf.fonttype": 42,
 }
+
+
+#: Inches of a line of text in a legend.
+LEGEND_ROW = 0.16
+#: Inches of a character there, and of an entry's line and the gap after it.
+_CHARACTER, _HANDLE = 0.072, 0.72
+
+
+def fit_legend(labels: Sequence[str], width: float, *, most: int) -> tuple[int, list[str], float]:
+    """Lay a legend out so that nothing runs over the edges of a figure.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        What the entries say, made safe already.
+    width : float
+        Of the figure, in inches.
+    most : int
+        Columns at most.
+
+    Returns
+    -------
+    int
+        Columns.
+    list of str
+        The labels; one that is longer than the figure is wide is broken into lines.
+    float
+        Height of the legend in inches.
+    """
+    longest = max((len(label) for label in labels), default=1)
+    columns = max(1, min(most, len(labels), int((width - 0.2) / (longest * _CHARACTER + _HANDLE))))
+    room = max(20, int((width - 0.2 - _HANDLE) / _CHARACTER))
+    broken = ["\n".join(textwrap.wrap(label, room)) or label for label in labels]
+    per_column = -(-len(broken) // columns)  # matplotlib fills column after column
+    starts = range(0, len(broken), per_column) if broken else ()
+    lines = max((sum(one.count("\n") + 1 for one in broken[k : k + per_column]) for k in starts), default=0)
+    return columns, broken, LEGEND_ROW * lines
 
 
 def time_limits(curves: Sequence[Curve]) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from gpbench.errors import UsageError
 from gpbench.report.attainment import FACTOR
-from gpbench.report.axes import STYLE, time_axis
+from gpbench.report.axes import LEGEND_ROW, STYLE, fit_legend, time_axis
 from gpbench.report.display import METRICS as HEADS
 from gpbench.report.palette import styles
 from gpbench.report.text import printable
@@ -68,7 +68,10 @@ def profile_figure(found: Comparison) -> Figure:
         ax.set_ylabel("share of splits, data sets weighing alike")
         sets = ", ".join(found.profiled)
         ax.set_title(f"Time to {FACTOR:g} times the best NLL", loc="left")
-        drawn.legend(loc="outside lower center", ncols=3, title=_short(sets), title_fontsize=7)
+        handles, names = ax.get_legend_handles_labels()
+        columns, names, high = fit_legend(names, drawn.get_figwidth(), most=3)
+        drawn.set_figheight(drawn.get_figheight() + max(0.0, high - 2 * LEGEND_ROW))
+        drawn.legend(handles, names, loc="outside lower center", ncols=columns, title=_short(sets), title_fontsize=7)
         return drawn
 
 

@@ -19,7 +19,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from gpbench.errors import UsageError
-from gpbench.report.axes import STYLE, time_axis, time_limits, value_limits
+from gpbench.report.axes import LEGEND_ROW, STYLE, fit_legend, time_axis, time_limits, value_limits
 from gpbench.report.groups import Cell, Group, group_cells
 from gpbench.report.palette import Style, styles_of
 from gpbench.report.pictures import check_ending, save_figure
@@ -222,10 +222,14 @@ def _legend(
     ]
     if any(curve.band is not None for _, curve in shown):
         handles.append(Patch(facecolor="#7f7f7f", alpha=0.3, linewidth=0, label=band))
+    width = drawn.get_figwidth()
+    columns, labels, high = fit_legend([str(one.get_label()) for one in handles], width, most=max(3, int(width / 2.2)))
+    drawn.set_figheight(drawn.get_figheight() + max(0.0, high - 2 * LEGEND_ROW))  # two rows are in the panels' height
     legend = drawn.legend(
         handles=handles,
+        labels=labels,
         loc="outside lower center",
-        ncols=min(len(handles), max(3, int(drawn.get_figwidth() / 2.2))),
+        ncols=columns,
         title=words,
         title_fontsize=7,
     )

@@ -160,7 +160,12 @@ def _tell_apart(scopes: Sequence[Hashable], facts: Sequence[Mapping[str, str]]) 
         scope: [name for name in sorted(known) if len(seen[scope, name]) > 1] for scope, known in names.items()
     }
     return [
-        [f"{name}={own.get(name, 'unset')}" for name in differing[scope]]
+        # A limit that is not set goes without saying: where all others name theirs, labels stay apart.
+        [
+            f"{name}={own.get(name, 'unset')}"
+            for name in differing[scope]
+            if name in own or not name.startswith("limits.")
+        ]
         for scope, own in zip(scopes, facts, strict=True)
     ]
 

@@ -10,6 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
+from gpbench.report.axes import LEGEND_ROW, fit_legend
 from gpbench.report.plan_words import head_notes, plan_notes
 from gpbench.report.text import printable
 
@@ -48,13 +49,16 @@ def close(drawn: Figure, plan: Plan, handles: Sequence[Artist], *, notes: Sequen
     lines = [*cut, *notes, *plan_notes(plan)]
     wide = max(40, int(drawn.get_figwidth() * 19))
     text = [line for note in lines for line in textwrap.wrap(printable(note), wide)]
-    ncols = max(1, min(len(handles), int(drawn.get_figwidth() / 1.7)))
-    drawn.set_figheight(drawn.get_figheight() + _LINE * len(text) + _ENTRY * -(-len(handles) // ncols))
+    width = drawn.get_figwidth()
     blank = Line2D([], [], linestyle="none", label=" ")
+    shown = list(handles) or [blank]
+    columns, labels, high = fit_legend([str(one.get_label()) for one in shown], width, most=max(1, int(width / 1.7)))
+    drawn.set_figheight(drawn.get_figheight() + _LINE * len(text) + _ENTRY / LEGEND_ROW * high)
     legend = drawn.legend(
-        handles=list(handles) or [blank],
+        handles=shown,
+        labels=labels,
         loc="outside lower left",
-        ncols=ncols,
+        ncols=columns,
         title="\n".join(text),
         title_fontsize=7,
         alignment="left",

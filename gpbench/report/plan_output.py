@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from gpbench.errors import StoreError, UsageError, reason
 from gpbench.report.files import write_atomically
 from gpbench.report.plan_numbers import entries_of
-from gpbench.report.plan_table import plan_csv, plan_display
+from gpbench.report.plan_table import head_words, plan_csv, plan_display
 from gpbench.report.plan_words import head_notes
 from gpbench.report.renderers import renderer_of
 from gpbench.report.scores import SCORED, with_scores
 from gpbench.report.table import RENDERERS
-from gpbench.terminal import duration
+from gpbench.terminal import duration, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ def plan_text(plan: Plan, cells: Sequence[Mapping[str, Any]], form: str) -> str:
     results = entries_of(plan, cells)
     if form == "csv":
         return plan_csv(plan, results)
-    return "\n".join(head_notes(plan)) + "\n\n" + RENDERERS[form](plan_display(plan, results))
+    return head_words(plan, form) + "\n\n" + RENDERERS[form](plan_display(plan, results))
 
 
 def plan_page(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> str:
@@ -101,12 +101,12 @@ def plan_page(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> str:
 
 def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:
     """What running a plan would mean, line by line: cells and time for each data set and method, and missing data."""
-    lines = head_notes(plan)
+    lines = [printable(line) for line in head_notes(plan)]
     for name in plan.datasets:
         own = [each for each in outlook.estimates if each.block.dataset == name]
         where = "  (data not here)" if name in outlook.absent else ""
-        lines.append(f"{plan.dataset_label(name)}{where}")
-        lines += [f"  {each.block.label}: {_words(each)}" for each in own]
+        lines.append(f"{printable(plan.dataset_label(name))}{where}")
+        lines += [f"  {printable(each.block.label)}: {_words(each)}" for each in own]
     cells, stored = (sum(getattr(each, name) for each in outlook.estimates) for name in ("cells", "stored"))
     lines.append(f"{cells} cells, {stored} of them stored; the others take about {total(outlook.estimates, jobs=jobs)}")
     if outlook.absent:

@@ -16,6 +16,7 @@ from gpbench.report.files import write_atomically
 from gpbench.report.plan_numbers import Entry, Result, entries_of
 from gpbench.report.plan_words import cell_words, head_notes, verdict_notes
 from gpbench.report.table import ENDINGS, RENDERERS
+from gpbench.report.text import escape_markdown, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.plan import Plan
 
-__all__ = ["HEADS", "plan_csv", "plan_display", "render"]
+__all__ = ["HEADS", "head_words", "plan_csv", "plan_display", "render"]
 
 #: Metric -> head of its rows.
 HEADS = {
@@ -44,13 +45,19 @@ def render(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> list
     written = []
     for form in ("text", "markdown"):
         path = folder / f"table{ENDINGS[form]}"
-        head = head_notes(plan)
-        mark = "\n".join(f"> {line}  " if form == "markdown" else line for line in head)
-        write_atomically(path, mark + "\n\n" + RENDERERS[form](shown))
+        write_atomically(path, head_words(plan, form) + "\n\n" + RENDERERS[form](shown))
         written.append(path)
     path = folder / f"table{ENDINGS['csv']}"
     write_atomically(path, plan_csv(plan, results))
     return [*written, path]
+
+
+def head_words(plan: Plan, form: str) -> str:
+    """The head above a table, in a format of tables: safe to print, and in LaTeX a comment as its notes are."""
+    lines = head_notes(plan)
+    if form == "markdown":
+        return "\n".join(f"> {escape_markdown(line)}  " for line in lines)
+    return "\n".join(f"% {printable(line)}" if form == "latex" else printable(line) for line in lines)
 
 
 def plan_display(plan: Plan, results: Sequence[Result]) -> Display:

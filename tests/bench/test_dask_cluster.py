@@ -91,6 +91,8 @@ def test_a_method_that_cannot_travel_is_refused(cluster):
 def test_no_scheduler_answers():
     with pytest.raises(UsageError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         DaskCluster("tcp://127.0.0.1:1", timeout="1s")
+    with pytest.raises(UsageError, match="no Dask scheduler answers at nonsense: missing port number"):
+        DaskCluster("nonsense")
     with pytest.raises(UsageError, match="exclude one another"):
         executor_for(jobs=2, scheduler="tcp://127.0.0.1:1")
 

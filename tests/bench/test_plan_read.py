@@ -157,6 +157,13 @@ def test_what_is_no_toml_or_no_file(tmp_path):
         find_plan(str(tmp_path / "nothing.toml"))
 
 
+def test_no_data_sets(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('title = "Mine"\ndatasets = []\n[methods.linear]\n', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"line 2: a plan needs at least one data set"):
+        read_plan(path)
+
+
 def test_data_sets_twice_and_methods_nowhere(tmp_path):
     with pytest.raises(UsageError, match="'german' stands twice under datasets"):
         plan(tmp_path, LEAST.replace('["german"]', '["german", "german"]'))

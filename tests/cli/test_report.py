@@ -289,3 +289,20 @@ def test_failed_cells_are_shown(results):
 
 def test_unknown_format_is_a_usage_error(results):
     assert report("--format", "word").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "name", "start"),
+    [
+        ([], "t.csv", "dataset,"),
+        ([], "t.md", "> Mine"),
+        ([], "t.html", "<!doctype html>"),
+        (["--format", "latex"], "t.out", "% Mine"),
+    ],
+)
+def test_a_plan_in_a_file(results, flags, name, start):
+    plan = Path("mine.toml")
+    plan.write_text('title = "Mine"\ndatasets = ["wine"]\n[methods.linear]\n', encoding="utf-8")
+    found = report(str(plan), "--output", name, *flags)
+    assert (found.exit_code, found.stdout) == (0, f"{name}\n")
+    assert Path(name).read_text(encoding="utf-8").startswith(start)

@@ -3,11 +3,12 @@ import math
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 from gpbench.errors import StoreError, UsageError
-from gpbench.report.axes import time_limits, value_limits
+from gpbench.report.axes import LEGEND_ROW, fit_legend, time_limits, value_limits
 from gpbench.report.curves import figure, save_curves
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import group_cells
@@ -256,3 +257,21 @@ def test_a_single_time_leaves_a_decade():
     low, high = time_limits([curve(0.3, point=True)])
     assert low < 1.0 < high
     assert high / low == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_a_legend_of_long_labels_stays_inside_the_picture(make_cell, count):
+    values = [f"{place}{'0123456789' * 9}" for place in range(count)]
+    drawn = figure([make_cell(settings={"inducing": value}) for value in values])
+    FigureCanvasAgg(drawn).draw()  # lays it out; a layout that collapses warns
+    (found,) = drawn.legends
+    box = found.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= drawn.bbox.width
+    assert 0 <= box.y0 < box.y1 < drawn.axes[0].get_window_extent().y0
+    assert ["".join(text.split()) for text in legend(drawn)] == [f"x-gpc(inducing={value})" for value in values]
+
+
+def test_short_labels_stand_side_by_side():
+    columns, labels, high = fit_legend(["a", "b", "c"], 7.0, most=3)
+    assert (columns, labels, high) == (3, ["a", "b", "c"], LEGEND_ROW)
+    assert fit_legend([], 7.0, most=3) == (1, [], 0)

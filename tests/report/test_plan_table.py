@@ -161,3 +161,14 @@ def test_files_and_their_provenance(plan, cells, tmp_path):
     assert [path.name for path in written] == ["table.txt", "table.md", "table.csv", "provenance.json"]
     assert written[1].read_text(encoding="utf-8").startswith("> villacampa2017, Table 1")
     assert '"failed": 1' in written[3].read_text(encoding="utf-8")
+
+
+def test_a_title_can_neither_act_on_a_terminal_nor_mark_up(plan, cells, tmp_path):
+    hostile = replace(plan, paper="", title="<b>\x1b[31m 5% \u202e\nend")
+    first = {form: plan_text(hostile, cells, form).splitlines()[0] for form in ("text", "markdown", "latex")}
+    assert first["text"] == "<b>\ufffd[31m 5% \ufffd end"
+    assert first["latex"] == "% " + first["text"]
+    assert first["markdown"] == "> \\<b\\>\ufffd\\[31m 5% \ufffd end  "
+    write_plan(hostile, cells, tmp_path)
+    assert (tmp_path / "table.txt").read_text(encoding="utf-8").splitlines()[0] == first["text"]
+    assert (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()[0] == first["markdown"].rstrip("\n")

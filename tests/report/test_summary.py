@@ -122,7 +122,7 @@ def test_limits_versions_and_new_settings_tell_apart(make_cell):
     ]
     assert [row["method_label"] for row in summarise(cells)] == [
         "x-gpc (ard=true, limits.seconds=5.0, version=1)",
-        "x-gpc (ard=unset, limits.seconds=unset, version=2)",
+        "x-gpc (ard=unset, version=2)",
     ]
 
 
