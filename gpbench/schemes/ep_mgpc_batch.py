@@ -5,8 +5,11 @@ damped step, hyper-parameters and inducing inputs one of ascent. The paper's cod
 takes the gradient there; moving both at once, as the paper words it, spares a third of an iteration, and they end at
 the same place.
 
-Damping starts at ε = 0.5, falls by 1 % an iteration, and is halved where updates oscillate. Where a step leads to
-something that cannot be factorised, both are taken back, and taken again at half the damping and half of every rate.
+Damping is halved where updates oscillate. Where a step leads to something that cannot be factorised, both are taken
+back, and taken again at half the damping and half of every rate.
+
+The paper's code lets rates grow by 2 % an iteration and damping fall by 1 %. Rates that grow by 10 % and damping that
+stays reach the evidence of its 250 iterations in 80 (vehicle and vowel, M = 10 %), so that they are the default here.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from gpbench.model.ep_settle import FixedPoint, Proposal
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.sign_rates import SignRates
 from gpbench.schemes.base import OnStep, Step
-from gpbench.schemes.mgpc_damping import Damping
+from gpbench.schemes.mgpc_damping import Damping, Rising
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -53,12 +56,15 @@ class BatchRun:
         self._settings, self._problem = settings, problem
         self._factors = problem.factors(slice(None))
         self._outer = settings.training == "outer"
-        self._damping = Damping.of(settings.damping, batch=True)
+        self._damping = Damping.of(settings.damping, batch=True, decay=settings.damping_decay)
         self._search = FixedPoint(
             damping=self._damping.value, tolerance=settings.ep_tolerance, limit=settings.ep_iterations
         )
         size = problem.unknowns.size
-        self._rates = SignRates(size, first=settings.first_rate(batch=True), longest=settings.longest_step)
+        self._rates = SignRates(
+            size, first=settings.first_rate(batch=True), growth=settings.growth, longest=settings.longest_step
+        )
+        self._rising = Rising(settings.rise)
         self._x, self._p = self._factors.start(), problem.unknowns.start()
         self._ep, self._look = self._evaluate()
 
@@ -81,7 +87,11 @@ class BatchRun:
         while True:
             self.iteration += 1
             on_step(Step(self.iteration, bound=self._look.log_z, posterior=self.posterior))
-            if not len(self._p) and self._change() <= (self._settings.ep_tolerance if self._outer else SETTLED):
+            if len(self._p):
+                done = not self._rising.go_on(self._look.log_z)
+            else:
+                done = self._change() <= (self._settings.ep_tolerance if self._outer else SETTLED)
+            if done:
                 self.stopped_by = "converged"
                 return
             if self.iteration >= limit:

@@ -1,4 +1,4 @@
-"""Damping of EP's parallel updates, which is halved where they oscillate.
+"""Damping of EP's parallel updates, which is halved where they oscillate; and when evidence no longer rises.
 
 Undamped updates of all sites at once overshoot, and residuals (undamped update minus present sites) turn round from one
 iteration to the next. Where the cosine of two in turn is below -½, damping is halved.
@@ -14,11 +14,13 @@ import numpy as np
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
 
-__all__ = ["Damping"]
+__all__ = ["Damping", "Rising"]
 
-FIRST, DECAY = 0.5, 0.99
-"""Of updates of all rows, as in the code of villacampa2017: ε, and its decay an iteration."""
+FIRST = 0.5
+"""ε of updates of all rows, as in the code of villacampa2017."""
 TURNS = -0.5
+WINDOW = 25
+"""Iterations over which evidence must rise."""
 
 
 class Damping:
@@ -37,11 +39,10 @@ class Damping:
         self._before: Array | None = None
 
     @classmethod
-    def of(cls, setting: float | None, *, batch: bool) -> Self:
-        """From a setting: None is 0.5, falling, where all rows are updated at once, and 1 on mini-batches."""
-        if setting is not None:
-            return cls(setting)
-        return cls(FIRST, decay=DECAY) if batch else cls(1.0)
+    def of(cls, setting: float | None, *, batch: bool, decay: float) -> Self:
+        """From settings: None is 0.5 where all rows are updated at once, 1 on mini-batches, where nothing decays."""
+        first = setting if setting is not None else FIRST if batch else 1.0
+        return cls(first, decay=decay if batch else 1.0)
 
     def next(self, residual: Array | None) -> None:
         """Go on to the next iteration; residuals that are None are not watched."""
@@ -60,3 +61,25 @@ class Damping:
     def halve(self) -> None:
         """Half of it from now on."""
         self.value *= 0.5
+
+
+class Rising:
+    """Whether log Z still rises: its best of the last 25 iterations against its best before.
+
+    Parameters
+    ----------
+    least : float
+        Relative rise that counts; 0: never ask.
+    """
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+        self._values: list[float] = []
+
+    def go_on(self, log_z: float) -> bool:
+        """Take log Z of an iteration."""
+        self._values.append(log_z)
+        if self._least == 0 or len(self._values) <= WINDOW:
+            return True
+        before = max(self._values[:-WINDOW])
+        return max(self._values[-WINDOW:]) > before + self._least * abs(before)

@@ -28,7 +28,7 @@ from gpbench.optimize.adam import Adam
 from gpbench.optimize.minibatch import Minibatches
 from gpbench.optimize.sign_rates import SignRates
 from gpbench.schemes.base import OnStep, Step
-from gpbench.schemes.mgpc_damping import Damping
+from gpbench.schemes.mgpc_damping import Damping, Rising
 from gpbench.schemes.stochastic_settings import Watch
 
 if TYPE_CHECKING:
@@ -105,11 +105,12 @@ class StepRun(ABC):
         self._settings, self._problem, self._batch = settings, problem, batch
         self._watch = None if batch else Watch(settings, problem.X, problem.y, rng=problem.rng)
         self._p = problem.unknowns.start()
-        self._damping = Damping.of(settings.damping, batch=batch)
+        self._damping = Damping.of(settings.damping, batch=batch, decay=settings.damping_decay)
         rate, unknowns = settings.first_rate(batch=batch), problem.unknowns
+        self._rising = Rising(settings.rise if batch else 0.0)
         self._ascent: _Ascent
         if batch:
-            self._ascent = SignRates(unknowns.size, first=rate, longest=settings.longest_step)
+            self._ascent = SignRates(unknowns.size, first=rate, growth=settings.growth, longest=settings.longest_step)
         else:
             self._ascent = _AdamSteps(unknowns, rate=rate)
 
@@ -168,7 +169,8 @@ class StepRun(ABC):
                 seen = 0.0
                 self.end_epoch()
             on_step(Step(self.iteration, bound=look.log_z, posterior=self.posterior))
-            if watch is not None and watch.due(self.iteration) and watch.converged(self.posterior()):
+            done = look.log_z is not None and learns and not self._rising.go_on(look.log_z)
+            if done or (watch is not None and watch.due(self.iteration) and watch.converged(self.posterior())):
                 self.stopped_by = "converged"
                 return
         self.stopped_by = "iterations"

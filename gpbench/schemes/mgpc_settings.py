@@ -76,13 +76,22 @@ class MGPCSettings(MinibatchSettings, GPSettings):
     batch_size: int = setting(200, "rows in a mini-batch", minimum=1)
     damping: float | None = setting(
         None,
-        "share of each site update that is taken (none: 0.5 on all rows, 1 % less each iteration; 1 on mini-batches)",
+        "share of each site update that is taken (none: 0.5 on all rows, 1 on mini-batches)",
         kind=float,
         minimum=0.001,
         maximum=1.0,
     )
     rate: float | None = setting(
         None, "first step of ascent (none: 0.01 on all rows, 0.001 for Adam)", kind=float, minimum=1e-7, maximum=1.0
+    )
+    damping_decay: float = setting(
+        1.0, "batch: ratio by which damping falls each iteration (0.99 in villacampa2017)", minimum=0.5, maximum=1.0
+    )
+    growth: float = setting(
+        1.1, "batch: ratio by which rates of ascent grow (1.02 in villacampa2017)", minimum=1.0, maximum=2.0
+    )
+    rise: float = setting(
+        0.01, "batch: training ends when log Z rises by less in 25 iterations, relatively; 0: never", minimum=0.0
     )
     longest_step: float = setting(
         0.5, "batch: largest step of a log hyper-parameter or a scaled inducing input", minimum=1e-6, maximum=1e6

@@ -12,6 +12,12 @@ def test_rates_follow_the_signs():
     assert ascent.step(np.array([1.0, 4.0, 1.0])) == pytest.approx([0.010404, 0.0204, 0.01])
 
 
+def test_growth_is_a_choice():
+    ascent = SignRates(1, growth=1.5)
+    ascent.step(np.array([1.0]))
+    assert ascent.step(np.array([1.0])) == pytest.approx([0.015])
+
+
 def test_a_rate_is_1_at_most():
     ascent = SignRates(1)
     steps = [ascent.step(np.array([3.0]))[0] for _ in range(300)]

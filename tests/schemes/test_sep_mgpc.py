@@ -9,7 +9,7 @@ from gpbench.model.ep_moving import MovingSites
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.base import StopTraining
 from gpbench.schemes.ep_mgpc import EPMGPC
-from gpbench.schemes.mgpc_damping import Damping
+from gpbench.schemes.mgpc_damping import Damping, Rising
 from gpbench.schemes.mgpc_stored import stored_type
 from gpbench.schemes.sep_mgpc import SEPMGPC
 
@@ -46,7 +46,7 @@ def nll(posterior, X, y):
 
 
 SCHEMES = {
-    "sep, all rows": SEPMGPC(mode="batch", max_iterations=60),
+    "sep, all rows": SEPMGPC(mode="batch", max_iterations=60, rise=0.0),
     "sep, mini-batches": SEPMGPC(mode="stochastic", batch_size=15, max_iterations=200, rate=0.01),
     "ep, mini-batches": EPMGPC(mode="stochastic", batch_size=15, max_iterations=200, rate=0.01),
 }
@@ -196,9 +196,22 @@ def test_damping_is_halved_where_residuals_turn_round():
 
 
 def test_damping_by_default():
-    batch, stochastic = Damping.of(None, batch=True), Damping.of(None, batch=False)
+    batch, stochastic = (Damping.of(None, batch=batch, decay=0.99) for batch in (True, False))
     for each in (batch, stochastic):
         each.next(None)
     assert batch.value == pytest.approx(0.495)
     assert stochastic.value == 1.0
-    assert Damping.of(0.3, batch=True).value == 0.3
+    assert Damping.of(0.3, batch=True, decay=1.0).value == 0.3
+
+
+def test_evidence_that_no_longer_rises_ends_training():
+    rising = Rising(0.1)
+    assert all(rising.go_on(-100.0 + i) for i in range(26))
+    assert rising.go_on(-50.0)  # the best of 25, 26 iterations ago, was -99
+    assert [rising.go_on(-60.0) for _ in range(25)] == [True] * 24 + [False]
+    never = Rising(0.0)
+    assert all(never.go_on(-1.0) for _ in range(100))
+    X, y = clusters()
+    posterior = fit(SEPMGPC(rise=0.5), X, y, classes=3)
+    assert posterior.facts["stopped_by"] == "converged"
+    assert posterior.facts["iterations"] < 250
