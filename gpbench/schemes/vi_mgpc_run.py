@@ -15,6 +15,7 @@ the Hessian. A mini-batch step that fails is taken again from the state before, 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from gpbench.schemes.base import OnStep
     from gpbench.schemes.vi_mgpc import VIMGPC
     from gpbench.schemes.vi_mgpc_bound import RobustMaxBound
+
+    Index = npt.NDArray[np.intp]
 
 __all__ = ["BatchRun", "StochasticRun"]
 
@@ -65,12 +68,10 @@ class _Run:
         parts += [places.theta] if settings.hyperparameters == "learned" else []
         parts += [places.Z] if settings.learn_inducing else []
         self._joint = len(parts) > 1
-        parts += [places.rho] if settings.learn_epsilon else []
-        self._free: npt.NDArray[np.intp] = np.concatenate(parts)
-        low, high = np.full(bound.size, -np.inf), np.full(bound.size, np.inf)
-        low[places.theta], high[places.theta] = -LOG_BOUND, LOG_BOUND
-        low[places.rho], high[places.rho] = (log_odds(end) for end in EPSILON_RANGE)
-        self._box = low[self._free], high[self._free]
+        self._free: Index = np.concatenate([*parts, places.rho] if settings.learn_epsilon else parts)
+        self._low, self._high = np.full(bound.size, -np.inf), np.full(bound.size, np.inf)
+        self._low[places.theta], self._high[places.theta] = -LOG_BOUND, LOG_BOUND
+        self._low[places.rho], self._high[places.rho] = (log_odds(end) for end in EPSILON_RANGE)
 
     def _posterior(self, x: Array, bases: Sequence[BatchBasis], iterations: int) -> Posterior:
         likelihood = self._bound.likelihood(x)
@@ -100,13 +101,15 @@ class BatchRun(_Run):
 
     def train(self, on_step: OnStep) -> None:
         """Search until no search gains anything, or the evaluations are used up."""
-        evaluations = self._evaluations
+        settings, evaluations = self._settings, self._evaluations
         evaluations.on_step = on_step
+        if settings.learn_epsilon and settings.hold_epsilon > 0:
+            self._climb(self._free[:-1], line_searches=settings.hold_epsilon)
         reason: Reason = "evaluations"
         while evaluations.left > 0:
             before = self.value
-            reason = self._climb()
-            gained = self.value - before > self._settings.value_tolerance * abs(before)  # NaN and infinity: yes
+            reason = self._climb(self._free)
+            gained = self.value - before > settings.value_tolerance * abs(before)  # NaN and infinity: yes
             if reason != "line search" or (math.isfinite(before) and not gained):
                 break
         used_up = evaluations.left <= 0 or reason in {"evaluations", "iterations"}
@@ -116,9 +119,11 @@ class BatchRun(_Run):
         """The posterior of the best state so far."""
         return self._posterior(self.x, self.bases, self._evaluations.count)
 
-    def _climb(self) -> Reason:
-        """One search, from the best state so far."""
-        bound, free = self._bound, self._free
+    def _climb(self, free: Index, *, line_searches: int | None = None) -> Reason:
+        """One search over the unknowns at the places ``free``, from the best state so far."""
+        bound, search = self._bound, self._settings.search()
+        if line_searches is not None:
+            search = replace(search, max_iterations=line_searches)
         self.bases = bound.bases(self.x)  # a new jitter
         jitters = [basis.jitter for basis in self.bases]
         self.value = -math.inf  # another jitter, another bound
@@ -137,17 +142,14 @@ class BatchRun(_Run):
                 self.x, self.bases, self.value = tried.copy(), trial, value
             self._evaluations.report(self.value)
 
-        return (
-            self._settings.search()
-            .maximise(
-                objective,
-                self.x[free],
-                max_evaluations=self._evaluations.left,
-                bounds=self._box,
-                on_evaluation=evaluated,
-            )
-            .reason
+        outcome = search.maximise(
+            objective,
+            self.x[free],
+            max_evaluations=self._evaluations.left,
+            bounds=(self._low[free], self._high[free]),
+            on_evaluation=evaluated,
         )
+        return outcome.reason
 
 
 class StochasticRun(_Run):
@@ -227,10 +229,12 @@ class StochasticRun(_Run):
         if self._joint:
             self.bases = self._bound.bases(self.x)
         at = self._bound.at(self.x, X, y, bases=self.bases, scale=scale, kernel_gradient=self._joint)
+        if self.iteration < self._settings.hold_epsilon:
+            at.gradient[self._bound.places.rho] = 0.0
         good, x = self.x, self.x.copy()
         moved = x[self._free] + self._adam.step(at.gradient[self._free], rate=self.rate)
         largest = np.abs(moved).max()
         if not largest < DIVERGED:  # also catches NaN
             raise NumericalError(f"a step led to unknowns of size {largest:.3g}")
-        x[self._free] = np.clip(moved, *self._box)
+        x[self._free] = np.clip(moved, self._low[self._free], self._high[self._free])
         self._good, self.x = good, x

@@ -63,6 +63,17 @@ def test_learned_label_noise_lifts_the_bound_and_finds_the_share_of_flipped_labe
     assert learned.score(X_test, y_test).log_density.mean() > fixed.score(X_test, y_test).log_density.mean()
 
 
+@pytest.mark.parametrize("mode", ["batch", "stochastic"])
+def test_label_noise_is_held_at_first(mode):
+    X, y = three_regions(60)
+    found = {}
+    for hold in (0, 5, 1000):
+        posterior, _ = fit(X, y, mode=mode, max_iterations=20, batch_size=30, learn_epsilon=True, hold_epsilon=hold)
+        found[hold] = posterior.likelihood.epsilon
+    assert found[1000] == 1e-3
+    assert len(set(found.values())) == 3
+
+
 def test_minibatches_come_near_the_batch_optimum():
     X, y = three_regions(200)
     batch, _ = fit(X, y, max_iterations=300, **HARD)
