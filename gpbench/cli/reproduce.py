@@ -61,11 +61,13 @@ def command(
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.meter import Meter  # noqa: PLC0415
     from gpbench.report.plan_output import folder_of, outlook_lines, plan_text, scored, write_plan  # noqa: PLC0415
+    from gpbench.report.published import read_published  # noqa: PLC0415
     from gpbench.report.renderers import check_figure  # noqa: PLC0415
 
     config = load_config()
     whole = find_plan(plan)
     check_figure(whole)
+    read_published(whole)  # said before hours of cells, not after them
     chosen = asked_for(whole, datasets=datasets, methods=methods, splits=folds, seconds=max_seconds, quick=quick)
     store = Store(config.store)
     if dry_run:

@@ -218,3 +218,12 @@ def test_plans_that_ship_are_offered_by_name(place, monkeypatch):
         gpbench("report", "mine2020/fig2").stderr
         == "gpbench: unknown plan 'mine2020/fig2'; did you mean mine2020/fig1?\n"
     )
+
+
+@pytest.mark.parametrize("flags", [[], ["--dry-run"]])
+def test_printed_numbers_that_are_not_there_are_told_before_any_cell_runs(place, flags):
+    (place.path / "numbers.csv").unlink()
+    found = gpbench("reproduce", "mine.toml", *flags)
+    assert found.exit_code == 2
+    assert "numbers.csv cannot be read" in found.stderr
+    assert place.calls == []
