@@ -67,6 +67,7 @@ bench: $(READY) ## speed, as ratios in one run on one BLAS thread
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_step.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_harness.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_time_to_nll.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_ep.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_sheth.py
 
 bench-scale: $(READY) ## 11,000,000 x 28 generated rows: conversion and training, with peak memory

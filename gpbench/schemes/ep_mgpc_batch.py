@@ -97,7 +97,7 @@ class BatchRun:
             if self.iteration >= limit:
                 self.stopped_by = "iterations"
                 return
-            self._move()
+            self.advance()
 
     def posterior(self) -> Posterior:
         """The posterior of the last look."""
@@ -114,8 +114,14 @@ class BatchRun:
         }
         return Posterior(latents, self._problem.likelihood, classes=self._problem.classes, facts=facts)
 
-    def _move(self) -> None:
-        """Sites and hyper-parameters to the next state, and a look at it."""
+    def advance(self) -> None:
+        """Sites and hyper-parameters to the next state, and a look at it.
+
+        Raises
+        ------
+        NumericalError
+            A step failed past every remedy.
+        """
         x, p, look = self._x, self._p, self._look
         step = self._rates.step(self._problem.unknowns.gradient(look.gradient)) if len(p) else p
         for _ in range(RETRIES):

@@ -162,7 +162,7 @@ class StepRun(ABC):
             look = self.look(rows, scale=scale, damping=self._damping.value, gradient=learns)
             self._damping.next(look.residual)
             if learns:
-                self._move(look)
+                self.advance(look)
             self.iteration += 1
             seen += 1.0 / scale
             if batches is not None and seen >= 1.0 - 1e-9:
@@ -190,7 +190,14 @@ class StepRun(ABC):
         facts |= self.more_facts()
         return Posterior(latents, self._problem.likelihood, classes=self._problem.classes, facts=facts)
 
-    def _move(self, look: BatchLook) -> None:
+    def advance(self, look: BatchLook) -> None:
+        """Take a step of the hyper-parameters and inducing inputs from a look.
+
+        Raises
+        ------
+        NumericalError
+            It failed past every remedy.
+        """
         unknowns, p = self._problem.unknowns, self._p
         step = self._ascent.step(unknowns.gradient(look.gradient))
         for _ in range(RETRIES):
