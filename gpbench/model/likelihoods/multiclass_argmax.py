@@ -46,8 +46,6 @@ SPAN = 8.5
 """Standard deviations to each side; what is left out is below 1e-16."""
 STEP = 0.4
 """Equal steps, in the smallest σ of the row (errors of a probability: 1e-14 at five classes, 2e-9 at 26, measured)."""
-MOST_STEPS = 256
-"""Rows that need more nodes than this get panels."""
 ROUND = 16
 """Rows of one block have a number of nodes in common: a multiple of this."""
 
@@ -58,6 +56,8 @@ TAIL_BREAKS = np.array([-6.0, -3.0, -1.0, 1.0, 3.0, 6.0])
 DECAY_BREAKS = np.array([1.0, 2.5, 5.0, 10.0, 20.0])
 """And above M*, in units of the length over which the density of class k falls there by e."""
 PANEL_NODES = 8
+NODES_PER_CLASS = PANEL_NODES * (len(BREAKS) + len(TAIL_BREAKS) + len(DECAY_BREAKS))
+"""Of the panels; rows that would need more equal steps than these get panels."""
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 _LEAST = 1e-8
@@ -85,7 +85,7 @@ def log_argmax_probabilities(mean: Array, var: Array) -> Array:
     sd = np.maximum(np.sqrt(var), least[:, None])
     low, high, meeting, width = _ranges(mean, sd)
     steps = np.ceil((high - low) / (STEP * sd.min(axis=1)))
-    even = steps <= MOST_STEPS
+    even = steps <= NODES_PER_CLASS * C
     counts = (np.where(even, steps, 0.0).astype(np.int64) // ROUND + 1) * ROUND
     for Q, rows in _groups(counts, even, C):
         m, s = mean[rows], sd[rows]
@@ -113,13 +113,12 @@ def _ranges(mean: Array, sd: Array) -> tuple[Array, Array, Array, Array]:
 
 def _groups(counts: Index, even: npt.NDArray[np.bool_], C: int) -> Iterator[tuple[int, Index]]:
     """Numbers of nodes (0: panels) and blocks of rows that take so many."""
-    panel = C * (len(BREAKS) + len(TAIL_BREAKS) + len(DECAY_BREAKS)) * PANEL_NODES
     wanted = np.where(even, counts, 0)
     order = np.argsort(wanted, kind="stable")
     values, starts = np.unique(wanted[order], return_index=True)
     ends = [*starts[1:].tolist(), len(order)]
     for Q, first, last in zip(values.tolist(), starts.tolist(), ends, strict=False):
-        size = max(1, BLOCK_VALUES // ((Q or panel) * C))
+        size = max(1, BLOCK_VALUES // ((Q or NODES_PER_CLASS * C) * C))
         for start in range(first, last, size):
             yield Q, order[start : min(start + size, last)]
 
