@@ -26,6 +26,7 @@ With γ = 1 / (1 - c₁h), V⁻ν = γ V ν and m⁻ = m + γ (c₁g - c₂) V �
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ import numpy as np
 from gpbench.model.ep_moments import Tilted, cavity, cavity_evidence, matched_site, share_left, tilted
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from gpbench.model.rows import Array, Labels
 
 __all__ = ["BinaryFactors", "Factors", "Moved", "PairFactors", "Slopes", "Tilting"]
@@ -238,11 +241,17 @@ class PairFactors(Factors):
     def __init__(self, y: Labels, classes: int) -> None:
         self.F = classes
         self._y = np.asarray(y, dtype=np.intp)
-        self._own = self._y[:, None] == np.arange(classes)
-        self._rival = np.where(self._own, 0.0, 1.0)
 
     def __len__(self) -> int:
         return len(self._y)
+
+    @cached_property  # made for the rows of a block, not for all rows where they make many
+    def _own(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self._y[:, None] == np.arange(self.F))
+
+    @cached_property
+    def _rival(self) -> Array:
+        return np.where(self._own, 0.0, 1.0)
 
     def part(self, rows: slice) -> PairFactors:
         """The factors of some rows."""
@@ -252,8 +261,7 @@ class PairFactors(Factors):
 
     def touching(self) -> Array:
         """One for each row of another class, C - 1 for each of its own."""
-        own = self._own.sum(axis=0)
-        return np.asarray(len(self) + own * (self.F - 2.0))
+        return np.asarray(len(self) + np.bincount(self._y, minlength=self.F) * (self.F - 2.0))
 
     def totals(self, x: Array) -> tuple[Array, Array]:
         """Sites on f^k as they are, those on f^y summed over their rivals."""

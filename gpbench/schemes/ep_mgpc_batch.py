@@ -61,9 +61,7 @@ class BatchRun:
             damping=self._damping.value, tolerance=settings.ep_tolerance, limit=settings.ep_iterations
         )
         size = problem.unknowns.size
-        self._rates = SignRates(
-            size, first=settings.first_rate(batch=True), growth=settings.growth, longest=settings.longest_step
-        )
+        self._rates = SignRates(size, first=settings.rate, growth=settings.growth, longest=settings.longest_step)
         self._rising = Rising(settings.rise)
         self._x, self._p = self._factors.start(), problem.unknowns.start()
         self._ep, self._look = self._evaluate()

@@ -106,7 +106,7 @@ class StepRun(ABC):
         self._watch = None if batch else Watch(settings, problem.X, problem.y, rng=problem.rng)
         self._p = problem.unknowns.start()
         self._damping = Damping.of(settings.damping, batch=batch, decay=settings.damping_decay)
-        rate, unknowns = settings.first_rate(batch=batch), problem.unknowns
+        rate, unknowns = settings.rate, problem.unknowns
         self._rising = Rising(settings.rise if batch else 0.0)
         self._ascent: _Ascent
         if batch:

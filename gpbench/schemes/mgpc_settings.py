@@ -31,7 +31,6 @@ __all__ = ["MGPCSettings", "Problem"]
 BATCH_UP_TO = 10_000
 """Rows up to which mode ``auto`` looks at all of them at each iteration."""
 BATCH_ITERATIONS, STOCHASTIC_ITERATIONS = 250, 10_000
-BATCH_RATE, STOCHASTIC_RATE = 0.01, 0.001
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,8 @@ class MGPCSettings(MinibatchSettings, GPSettings):
         minimum=0.001,
         maximum=1.0,
     )
-    rate: float | None = setting(
-        None, "first step of ascent (none: 0.01 on all rows, 0.001 for Adam)", kind=float, minimum=1e-7, maximum=1.0
+    rate: float = setting(
+        0.01, "first rate of ascent on all rows, or rate of Adam (0.001 in villacampa2017)", minimum=1e-7, maximum=1.0
     )
     damping_decay: float = setting(
         1.0, "batch: ratio by which damping falls each iteration (0.99 in villacampa2017)", minimum=0.5, maximum=1.0
@@ -112,12 +111,6 @@ class MGPCSettings(MinibatchSettings, GPSettings):
         if self.max_iterations is not None:
             return self.max_iterations
         return BATCH_ITERATIONS if batch else STOCHASTIC_ITERATIONS
-
-    def first_rate(self, *, batch: bool) -> float:
-        """Rate of ascent."""
-        if self.rate is not None:
-            return self.rate
-        return BATCH_RATE if batch else STOCHASTIC_RATE
 
     def likelihood(self, task: str, n_classes: int) -> Likelihood:
         """The probit for two classes, the largest latent value for more.
@@ -160,7 +153,7 @@ class MGPCSettings(MinibatchSettings, GPSettings):
             )
         likelihood.check_targets(y, classes)
         y = np.asarray(y)
-        present = np.unique(y)
+        present = np.flatnonzero(np.bincount(y, minlength=classes))
         if len(present) < 2:
             raise DataError(f"{self.name} needs rows of two classes or more; got {len(y)} rows of {present.tolist()}")
 

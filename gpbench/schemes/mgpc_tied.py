@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from gpbench.model.ep_tied import TiedEP
 from gpbench.schemes.mgpc_run import BatchLook, StepRun
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     from gpbench.model.ep_moving import MovingSites
@@ -30,9 +29,11 @@ class TiedRun(StepRun):
 
     def __init__(self, settings: MGPCSettings, problem: Problem, *, batch: bool, block_rows: int) -> None:
         super().__init__(settings, problem, batch=batch)
-        every = np.arange(len(problem.X))
-        rows = every if self.without is None else np.delete(every, self.without)
-        touching = problem.factors(rows).touching()
+        rows = slice(0, len(problem.X))
+        self._factors = problem.factors(rows)
+        touching = self._factors.touching()
+        if self.without is not None:
+            touching = touching - problem.factors(self.without).touching()
         self._ep = TiedEP(*problem.unknowns.at(self._p), touching=touching, size=block_rows)
 
     @property
@@ -42,9 +43,10 @@ class TiedRun(StepRun):
 
     def look(self, rows: slice | npt.NDArray[np.int64], *, scale: float, damping: float, gradient: bool) -> BatchLook:
         """Update the sites from some rows."""
-        problem = self._problem
-        X = problem.X if self._batch else problem.X[rows]
-        found = self._ep.look(X, problem.factors(rows), scale=scale, damping=damping, gradient=gradient)
+        X, factors = self._problem.X, self._factors
+        if not self._batch:
+            X, factors = X[rows], self._problem.factors(rows)
+        found = self._ep.look(X, factors, scale=scale, damping=damping, gradient=gradient)
         return _Look(found.gradient, found.log_z, found.residual) if self._batch else _Look(found.gradient, None, None)
 
     def more_facts(self) -> dict[str, Any]:

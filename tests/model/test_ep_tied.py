@@ -5,6 +5,7 @@ import pytest
 from scipy.special import log_ndtr
 
 from gpbench.model import ep_tied
+from gpbench.model.ep_scalable import ScalableEP
 from gpbench.model.ep_scalable_factors import BinaryFactors, PairFactors
 from gpbench.model.ep_tied import TiedEP
 from gpbench.model.kernels import SE, Sum, White, make_kernel
@@ -197,3 +198,23 @@ def test_without_all_classes_and_with_one_row():
             look = ep.look(rows, factors, damping=0.5)
         assert np.isfinite(look.log_z)
         assert all(np.isfinite(part).all() for pair in look.gradient for part in pair)
+
+
+def test_it_comes_near_to_ep_as_rows_grow():
+    gaps = []
+    for n in (20, 80, 320):
+        rng = np.random.default_rng(2)
+        X = rng.normal(size=(n, 2))
+        y = (X[:, 0] + 0.7 * rng.normal(size=n) > 0).astype(int)
+        kernel, factors = make_kernel("se-ard", 2, variance=2.0, lengthscale=1.0, noise=0.1), BinaryFactors(y)
+        tied = TiedEP([kernel], [X[:8]], touching=factors.touching())
+        ep, x = ScalableEP([kernel], [X[:8]], X, factors), factors.start()
+        for _ in range(80):
+            x += 0.5 * (ep.look(x, gradient=False).target - x)
+            tied.look(X, factors, damping=0.5, gradient=False)
+        p = [
+            Posterior(latents, likelihood("probit"), classes=2).predict(X[:20]).probabilities
+            for latents in (tied.sites.latents(), ep.latents())
+        ]
+        gaps.append(np.abs(p[0] - p[1]).max())
+    assert gaps[2] < 0.5 * gaps[1] < 0.25 * gaps[0]

@@ -1,5 +1,7 @@
 """Training batch by batch: stochastic EP on all rows and on some, EP with stored vectors, and epgpc."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -215,3 +217,17 @@ def test_evidence_that_no_longer_rises_ends_training():
     posterior = fit(SEPMGPC(rise=0.5), X, y, classes=3)
     assert posterior.facts["stopped_by"] == "converged"
     assert posterior.facts["iterations"] < 250
+
+
+def test_memory_does_not_grow_with_the_rows():
+    """Of the same mini-batches from ten times as many rows; the labels themselves are the data's."""
+    peaks = []
+    for n in (9_000, 90_000):
+        X, y = clusters(n=n)
+        scheme = SEPMGPC(mode="stochastic", batch_size=100, max_iterations=4, stop="none")
+        scheme_inducing = InducingRule("given", Z=X[:60])
+        tracemalloc.start()
+        fit(scheme, X, y, classes=3, inducing=scheme_inducing)
+        peaks.append(tracemalloc.get_traced_memory()[1] - 16 * n)  # a permutation of the rows, the labels as integers
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]

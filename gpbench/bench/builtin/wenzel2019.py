@@ -25,7 +25,7 @@ METHODS = (
         tasks=BINARY,
         paper="wenzel2019",
         scheme="gpbench.schemes.ep_mgpc:EPMGPC",
-        preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "rate": 0.01, "beyond": "tied"},
+        preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
     ),
     Method(
         id="gibbs",
