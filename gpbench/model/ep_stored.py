@@ -26,7 +26,7 @@ import numpy.typing as npt
 from gpbench.errors import NumericalError
 from gpbench.model.ep_adjoint import SiteGradient
 from gpbench.model.ep_moving import MovingSites, marginals
-from gpbench.model.ep_scalable_factors import Moved
+from gpbench.model.ep_roles import Moved
 from gpbench.model.linalg import trmm, trsm
 from gpbench.model.whitened import BLOCK_ROWS, Moments, row_blocks
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpbench.model.ep_gaussian import SiteGaussian
-    from gpbench.model.ep_scalable_factors import Factors, Slopes
+    from gpbench.model.ep_roles import Slopes
+    from gpbench.model.ep_scalable_factors import Factors
     from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array
 
