@@ -6,15 +6,15 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from gpbench.errors import DataError, UsageError
 from gpbench.model.ep_settle import FixedPoint
 from gpbench.schemes.base import setting
 from gpbench.schemes.binary import trained
+from gpbench.schemes.ep_targets import check_ep_targets
 from gpbench.schemes.settings import KernelSettings
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.posterior import Posterior
@@ -103,14 +103,7 @@ class EPSettings(KernelSettings):
             All labels are the same: the evidence then grows without end as the function does.
         """
         needed = self.likelihood("binary" if classes == 2 else "multiclass", classes)
-        if likelihood.name != needed.name or likelihood.spec().get("epsilon", 0.0) != 0.0:
-            raise UsageError(
-                f"{self.name} needs the likelihood {needed.name}, without label noise; got {likelihood.spec()}"
-            )
-        likelihood.check_targets(y, classes)
-        present = np.unique(np.asarray(y))
-        if len(present) < 2:
-            raise DataError(f"{self.name} needs rows of two classes or more; got {len(y)} rows of {present.tolist()}")
+        check_ep_targets(self.name, y, needed=needed, given=likelihood, classes=classes)
         return trained(
             self.name,
             lambda: self.start(X, y, inducing=inducing, likelihood=likelihood, classes=classes),

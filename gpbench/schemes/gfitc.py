@@ -21,20 +21,19 @@ noise is the kernels' white noise alone: with ``noise = 0`` the model has none. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gpbench.errors import UsageError
 from gpbench.model.ep_factors import ProbitFactors, SiteFactors, StepFactors
 from gpbench.model.ep_fitc import Workspace
 from gpbench.model.ep_gfitc import GfitcState, settle_gfitc
-from gpbench.model.likelihoods import Likelihood, likelihood
 from gpbench.schemes.base import setting
 from gpbench.schemes.batch_settings import LOG_BOUND
 from gpbench.schemes.ep_climb import Climb
 from gpbench.schemes.ep_settings import EPSettings
+from gpbench.schemes.ep_targets import ep_likelihood
 from gpbench.schemes.settings import GPSettings
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from gpbench.model.ep_settle import FixedPoint
     from gpbench.model.inducing import InducingRule
     from gpbench.model.latent import Latent
+    from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["GFITC"]
@@ -65,11 +65,7 @@ class GFITC(EPSettings, GPSettings):
         UsageError
             The task is another one.
         """
-        if task == "binary" and n_classes == 2:
-            return likelihood("probit")
-        if task == "multiclass" and n_classes > 2:
-            return likelihood("robust-max")
-        raise UsageError(f"{self.name} does classification; got task {task} with {n_classes} classes")
+        return ep_likelihood(self.name, task, n_classes)
 
     def start(self, X: Rows, y: Labels, *, inducing: InducingRule, likelihood: Likelihood, classes: int) -> Climb:
         """A training run at its beginning."""
@@ -86,7 +82,7 @@ class _Evidence:
         self._X, self._size, self._work = X, settings.block_rows, Workspace()
         self._kernel = settings.initial_kernel(X.shape[1])
         F = 1 if classes == 2 else classes
-        self._Z = [(replace(inducing, seed=_seed(inducing.seed, c))).choose(X) for c in range(F)]
+        self._Z = [inducing.for_latent(c).choose(X) for c in range(F)]
         self._factors: SiteFactors
         if classes == 2:
             self._factors = ProbitFactors(np.where(np.asarray(y) == 1, 1.0, -1.0))
@@ -163,8 +159,3 @@ class _State:
 
     def latents(self) -> tuple[Latent, ...]:
         return self._latents if self._state is None else self._state.latents()
-
-
-def _seed(seed: int, c: int) -> int:
-    """The rule's own seed for the first latent function, and independent ones for the others."""
-    return seed if c == 0 else int(np.random.SeedSequence([seed, c]).generate_state(1)[0])

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gpbench.errors import DataError, UsageError
 from gpbench.model.ep_scalable_factors import BinaryFactors, Factors, PairFactors
-from gpbench.model.likelihoods import Likelihood, likelihood
 from gpbench.schemes.base import setting
 from gpbench.schemes.binary import trained
+from gpbench.schemes.ep_targets import check_ep_targets, ep_likelihood
 from gpbench.schemes.mgpc_unknowns import Unknowns
 from gpbench.schemes.settings import GPSettings
 from gpbench.schemes.stochastic_settings import MinibatchSettings
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gpbench.model.inducing import InducingRule
+    from gpbench.model.likelihoods import Likelihood
     from gpbench.model.posterior import Posterior
     from gpbench.model.rows import Labels, Rows
     from gpbench.schemes.base import OnStep
@@ -120,11 +120,7 @@ class MGPCSettings(MinibatchSettings, GPSettings):
         UsageError
             The task is another one.
         """
-        if task == "binary" and n_classes == 2:
-            return likelihood("probit")
-        if task == "multiclass" and n_classes > 2:
-            return likelihood("robust-max")
-        raise UsageError(f"{self.name} does classification; got task {task} with {n_classes} classes")
+        return ep_likelihood(self.name, task, n_classes)
 
     def fit(
         self,
@@ -147,15 +143,8 @@ class MGPCSettings(MinibatchSettings, GPSettings):
             All labels are the same: the evidence then grows without end as the function does.
         """
         needed = self.likelihood("binary" if classes == 2 else "multiclass", classes)
-        if likelihood.name != needed.name or likelihood.spec().get("epsilon", 0.0) != 0.0:
-            raise UsageError(
-                f"{self.name} needs the likelihood {needed.name}, without label noise; got {likelihood.spec()}"
-            )
-        likelihood.check_targets(y, classes)
+        check_ep_targets(self.name, y, needed=needed, given=likelihood, classes=classes)
         y = np.asarray(y)
-        present = np.flatnonzero(np.bincount(y, minlength=classes))
-        if len(present) < 2:
-            raise DataError(f"{self.name} needs rows of two classes or more; got {len(y)} rows of {present.tolist()}")
 
         def start() -> TrainingRun:
             F = 1 if classes == 2 else classes
