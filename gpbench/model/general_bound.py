@@ -115,9 +115,11 @@ class At(NamedTuple):
     spread: float
 
 
-def bound_at(rows: FeatureRows, observation: Observation, q: GaussianV) -> At:
-    """The bound; two walks over the rows."""
-    mu, s, spread = rows.means(q.m_w), q.variances(rows), q.spread
+def bound_at(rows: FeatureRows, observation: Observation, q: GaussianV, *, mu: Array | None = None) -> At:
+    """The bound; two walks over the rows, or one where the means ``mu`` (n,) of q(f) are known."""
+    if mu is None:
+        mu = rows.means(q.m_w)
+    s, spread = q.variances(rows), q.spread
     fit, g, h = observation.expectations(rows.y, mu, s)
     return At(q, mu, s, g, h, fit - 0.5 * float(q.m_w @ q.m_w) - spread, spread)
 

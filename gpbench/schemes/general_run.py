@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from gpbench.schemes.base import OnStep
     from gpbench.schemes.general import ActiveSet
 
-__all__ = ["Report", "Run", "Solution", "Solver"]
+__all__ = ["Report", "Run", "Solution", "SolvedScheme", "Solver"]
 
 Report = Callable[[GaussianV, float | None], None]
 """Told of each iteration: q, and the bound (nats) where it is known."""
@@ -72,6 +73,28 @@ class Solver(Protocol):
         NumericalError
             Past every remedy.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolvedScheme(HyperSettings):
+    """A scheme that is a solver, with the search for hyper-parameters around it."""
+
+    def solver(self) -> Solver | None:
+        """Finds q; None: Laplace's approximation on the subset is the result."""
+        return None
+
+    def start(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        active: ActiveSet,
+        observation: Observation,
+        classes: int,
+        rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
+    ) -> Run:
+        """A training run at its beginning."""
+        return Run(self, self.solver(), X, y, active=active, observation=observation, classes=classes)
 
 
 class Run:

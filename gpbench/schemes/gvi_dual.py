@@ -40,14 +40,12 @@ from gpbench.model.general_bound import At, GaussianV, factor, precision_of
 from gpbench.model.linalg import trsv
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.schemes.base import setting
-from gpbench.schemes.general_hyper import HyperSettings
-from gpbench.schemes.general_run import Report, Run, Solution
+from gpbench.schemes.general_run import Report, Solution, SolvedScheme
 
 if TYPE_CHECKING:
     from gpbench.model.feature_rows import FeatureRows
     from gpbench.model.observation import Observation
-    from gpbench.model.rows import Array, Labels, Rows
-    from gpbench.schemes.general import ActiveSet
+    from gpbench.model.rows import Array
 
 __all__ = ["Dual", "DualAscent", "GVIDual"]
 
@@ -56,7 +54,7 @@ _EDGE = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
-class GVIDual(HyperSettings):
+class GVIDual(SolvedScheme):
     """L-BFGS-B on the dual."""
 
     dual_evaluations: int = setting(500, "evaluations of the dual for one kernel at most", minimum=1)
@@ -64,18 +62,9 @@ class GVIDual(HyperSettings):
     name: ClassVar[str] = "gvi-dual"
     likelihoods: ClassVar[frozenset[str]] = frozenset({"logit", "poisson"})
 
-    def start(
-        self,
-        X: Rows,
-        y: Labels,
-        *,
-        active: ActiveSet,
-        observation: Observation,
-        classes: int,
-        rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
-    ) -> Run:
-        """A training run at its beginning."""
-        return Run(self, DualAscent(self), X, y, active=active, observation=observation, classes=classes)
+    def solver(self) -> DualAscent:
+        """The solver."""
+        return DualAscent(self)
 
 
 class Dual:

@@ -27,15 +27,13 @@ import numpy as np
 from gpbench.model.general_bound import GaussianV, bound_at, factor, precision_of, root_gradient
 from gpbench.optimize.mean_newton import climb_in_mean
 from gpbench.schemes.base import setting
-from gpbench.schemes.general_hyper import HyperSettings
-from gpbench.schemes.general_run import Report, Run, Solution
+from gpbench.schemes.general_run import Report, Solution, SolvedScheme
 
 if TYPE_CHECKING:
     from gpbench.model.feature_rows import FeatureRows
     from gpbench.model.general_bound import At
     from gpbench.model.observation import Observation
-    from gpbench.model.rows import Array, Labels, Rows
-    from gpbench.schemes.general import ActiveSet
+    from gpbench.model.rows import Array
 
 __all__ = ["FixedPoint", "GVIFixedPoint"]
 
@@ -46,7 +44,7 @@ MIXES = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class GVIFixedPoint(HyperSettings):
+class GVIFixedPoint(SolvedScheme):
     """Newton's method in the mean, the fixed point in the covariance."""
 
     newton_steps: int = setting(20, "Newton steps in the mean at most, for each step of the covariance", minimum=1)
@@ -56,18 +54,9 @@ class GVIFixedPoint(HyperSettings):
 
     name: ClassVar[str] = "gvi-fixed-point"
 
-    def start(
-        self,
-        X: Rows,
-        y: Labels,
-        *,
-        active: ActiveSet,
-        observation: Observation,
-        classes: int,
-        rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
-    ) -> Run:
-        """A training run at its beginning."""
-        return Run(self, FixedPoint(self), X, y, active=active, observation=observation, classes=classes)
+    def solver(self) -> FixedPoint:
+        """The solver."""
+        return FixedPoint(self)
 
 
 class FixedPoint:
@@ -113,11 +102,9 @@ def _moved(rows: FeatureRows, observation: Observation, at: At, precision: Array
     old: Array | None = None
     for _ in range(MIXES):
         q = GaussianV(at.q.m_w, factor(precision), "precision")
-        s, spread = q.variances(rows), q.spread
-        fit, g, h = observation.expectations(rows.y, at.mu, s)
-        value = fit - 0.5 * float(q.m_w @ q.m_w) - spread
-        if value >= at.value - FALL:
-            return at._replace(q=q, s=s, g=g, h=h, value=value, spread=spread)
+        moved = bound_at(rows, observation, q, mu=at.mu)
+        if moved.value >= at.value - FALL:
+            return moved
         if old is None:
             old = at.q.root @ at.q.root.T
         precision = 0.5 * (precision + old)

@@ -26,14 +26,12 @@ from gpbench.model.general_bound import At, GaussianV, bound_at, precision_of
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.optimize.mean_newton import climb_in_mean
 from gpbench.schemes.base import setting
-from gpbench.schemes.general_hyper import HyperSettings
-from gpbench.schemes.general_run import Report, Run, Solution
+from gpbench.schemes.general_run import Report, Solution, SolvedScheme
 
 if TYPE_CHECKING:
     from gpbench.model.feature_rows import FeatureRows
     from gpbench.model.observation import Observation
-    from gpbench.model.rows import Array, Labels, Rows
-    from gpbench.schemes.general import ActiveSet
+    from gpbench.model.rows import Array
 
 __all__ = ["GVIGradient", "GradientAscent"]
 
@@ -41,7 +39,7 @@ ROUNDS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class GVIGradient(HyperSettings):
+class GVIGradient(SolvedScheme):
     """Newton's method in the mean, L-BFGS in the covariance's Cholesky factor."""
 
     whiten: bool = setting(True, "whether the factor is that of the whitened covariance, or of V, as in the paper")
@@ -50,18 +48,9 @@ class GVIGradient(HyperSettings):
 
     name: ClassVar[str] = "gvi-gradient"
 
-    def start(
-        self,
-        X: Rows,
-        y: Labels,
-        *,
-        active: ActiveSet,
-        observation: Observation,
-        classes: int,
-        rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
-    ) -> Run:
-        """A training run at its beginning."""
-        return Run(self, GradientAscent(self), X, y, active=active, observation=observation, classes=classes)
+    def solver(self) -> GradientAscent:
+        """The solver."""
+        return GradientAscent(self)
 
 
 class GradientAscent:
@@ -112,16 +101,12 @@ class GradientAscent:
                 root = blas.dtrmm(1.0, L_inv, root, lower=1)
             if not np.diag(root).all():  # at a singular covariance F is minus infinity
                 return -np.inf, np.zeros(len(x))
-            q = GaussianV(at.q.m_w, root, "covariance")
-            s, spread = q.variances(rows), q.spread
-            fit, g, h = observation.expectations(rows.y, at.mu, s)
-            value = fit - 0.5 * float(q.m_w @ q.m_w) - spread
-            trial = At(q, at.mu, s, g, h, value, spread)
-            sums = rows.moments(weights=-2.0 * h, targets=g)
+            trial = bound_at(rows, observation, GaussianV(at.q.m_w, root, "covariance"), mu=at.mu)
+            sums = rows.moments(weights=-2.0 * trial.h, targets=trial.g)
             gradient = _root_gradient(root, precision_of(sums))
             if not settings.whiten:
                 gradient = blas.dgemm(1.0, L_inv, gradient, trans_a=1)
-            return value, gradient[lower]
+            return trial.value, gradient[lower]
 
         def evaluated(value: float, *, improved: bool) -> None:  # noqa: ARG001 - the interface passes it
             nonlocal best
