@@ -32,11 +32,11 @@ from gpbench.model.latent import Latent
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.adadelta import AdaDelta
 from gpbench.optimize.adam import Adam
-from gpbench.optimize.minibatch import Minibatches
-from gpbench.schemes.base import Step, setting
+from gpbench.schemes.base import setting
 from gpbench.schemes.batch_settings import LOG_BOUND
 from gpbench.schemes.general_hyper import HyperSettings, estimated, free_box
-from gpbench.schemes.stochastic_settings import MinibatchSettings, Watch
+from gpbench.schemes.minibatch_training import persist, train_by_minibatches
+from gpbench.schemes.stochastic_settings import MinibatchSettings
 
 if TYPE_CHECKING:
     from gpbench.model.observation import Observation
@@ -160,17 +160,9 @@ class Run:
             From ``on_step``, between two iterations.
         """
         settings = self._settings
-        watch = Watch(settings, self._X, self._y, rng=self._rng)
-        batches = Minibatches(len(self._X), settings.batch_size, rng=self._rng, without=watch.rows)
-        ended = "iterations"
-        while self.iteration < settings.max_iterations:
-            rows = batches.draw()
-            self.step(self._X[rows], self._y[rows], scale=batches.scale)
-            on_step(Step(self.iteration, bound=None, posterior=self.posterior))
-            if watch.due(self.iteration) and watch.converged(self.posterior()):
-                ended = "converged"
-                break
-        self.stopped_by = ended
+        self.stopped_by = train_by_minibatches(
+            self, settings, self._X, self._y, limit=settings.max_iterations, rng=self._rng, on_step=on_step
+        )
 
     def step(self, X: Array, y: Labels, *, scale: float) -> None:
         """One step on a batch X (b, d), y (b,), with ζ = ``scale``.
@@ -181,20 +173,15 @@ class Run:
             It failed past every remedy.
         """
         good = self.x.copy()
-        for _ in range(RETRIES):
-            try:
-                with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-                    self._try_step(X, y, scale=scale)
-            except NumericalError as error:
-                failure = error
-                self.rate *= 0.5
-                self.x = good.copy()
-                self._place()
-                self._begin_steps()
-            else:
-                self.iteration += 1
-                return
-        raise failure
+
+        def step_back() -> None:
+            self.rate *= 0.5
+            self.x = good.copy()
+            self._place()
+            self._begin_steps()
+
+        persist(lambda: self._try_step(X, y, scale=scale), step_back=step_back, tries=RETRIES)
+        self.iteration += 1
 
     def posterior(self) -> Posterior:
         """The posterior of this moment."""

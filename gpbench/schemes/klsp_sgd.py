@@ -38,9 +38,10 @@ from gpbench.model.posterior import Posterior
 from gpbench.optimize.adadelta import AdaDelta
 from gpbench.optimize.adam import Adam
 from gpbench.optimize.minibatch import Minibatches, hold_out
-from gpbench.schemes.base import OnStep, Step, setting
+from gpbench.schemes.base import OnStep, setting
 from gpbench.schemes.batch_settings import LOG_BOUND
-from gpbench.schemes.stochastic_settings import LEAST_ROWS, StochasticSettings, Watch, held_out_nll
+from gpbench.schemes.minibatch_training import persist, take_step, train_by_minibatches
+from gpbench.schemes.stochastic_settings import LEAST_ROWS, StochasticSettings, held_out_nll
 
 if TYPE_CHECKING:
     from gpbench.model.batch import BatchBasis
@@ -159,15 +160,9 @@ class Run:
         settings = self._settings
         if settings.rate_grid > 0 and len(self._X) >= LEAST_ROWS:
             self._start(self._best_rate(on_step))
-        watch = Watch(settings, self._X, self._y, rng=self._rng)
-        batches = Minibatches(len(self._X), settings.batch_size, rng=self._rng, without=watch.rows)
-        ended = "iterations"
-        while self.iteration < settings.max_iterations:
-            self._iterate(batches, on_step)
-            if watch.due(self.iteration) and watch.converged(self.posterior()):
-                ended = "converged"
-                break
-        self.stopped_by = ended
+        self.stopped_by = train_by_minibatches(
+            self, settings, self._X, self._y, limit=settings.max_iterations, rng=self._rng, on_step=on_step
+        )
 
     def step(self, X: Array, y: Labels, *, scale: float) -> None:
         """One step on a batch X (b, d), y (b,), with ζ = ``scale``.
@@ -177,19 +172,15 @@ class Run:
         NumericalError
             It failed past every remedy.
         """
-        for _ in range(RETRIES):
-            try:
-                with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-                    self._try_step(X, y, scale=scale)
-            except NumericalError as error:
-                failure = error
-                self.rate *= 0.5
-                self.x, self._basis = self._good, None
-                self._optimizer = self._fresh_optimizer()
-            else:
-                self._steps += 1
-                return
-        raise failure
+
+        def step_back() -> None:
+            self.rate *= 0.5
+            self.x, self._basis = self._good, None
+            self._optimizer = self._fresh_optimizer()
+
+        persist(lambda: self._try_step(X, y, scale=scale), step_back=step_back, tries=RETRIES)
+        self._steps += 1
+        self.iteration += 1
 
     def posterior(self) -> Posterior:
         """The posterior of this moment."""
@@ -216,12 +207,6 @@ class Run:
             return _Adam(size, rate=self.rate)
         return AdaDelta(size, rate=self.rate, decay=settings.decay, momentum=settings.momentum, offset=settings.offset)
 
-    def _iterate(self, batches: Minibatches, on_step: OnStep) -> None:
-        rows = batches.draw()
-        self.step(self._X[rows], self._y[rows], scale=batches.scale)
-        self.iteration += 1
-        on_step(Step(self.iteration, bound=None, posterior=self.posterior))
-
     def _best_rate(self, on_step: OnStep) -> float:
         """The rate of the grid with the least NLL on a validation part of the training rows."""
         settings, n = self._settings, len(self._X)
@@ -232,7 +217,7 @@ class Run:
         for rate in (0.1 * k for k in range(1, settings.rate_grid + 1)):
             self._start(rate)
             for _ in range(steps):
-                self._iterate(batches, on_step)
+                take_step(self, batches, self._X, self._y, on_step=on_step)
             losses[rate] = held_out_nll(self.posterior(), self._X, self._y, rows)
         return min(losses, key=lambda rate: losses[rate])
 

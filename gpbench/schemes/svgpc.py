@@ -39,10 +39,10 @@ from gpbench.model.linalg import trsm
 from gpbench.model.posterior import Posterior
 from gpbench.model.whitened import Moments
 from gpbench.optimize.hyper import KernelSteps
-from gpbench.optimize.minibatch import Minibatches
 from gpbench.optimize.natural import NaturalGaussian, WarmUp
-from gpbench.schemes.base import OnStep, Step, setting
-from gpbench.schemes.stochastic_settings import StochasticSettings, Watch
+from gpbench.schemes.base import OnStep, setting
+from gpbench.schemes.minibatch_training import train_by_minibatches
+from gpbench.schemes.stochastic_settings import StochasticSettings
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
@@ -132,17 +132,10 @@ class Run:
         StopTraining
             From ``on_step``, between two iterations.
         """
-        watch = Watch(self._settings, self._X, self._y, rng=self._rng)
-        batches = Minibatches(len(self._X), self._settings.batch_size, rng=self._rng, without=watch.rows)
-        ended = "iterations"
-        while self.iteration < self._settings.max_iterations:
-            rows = batches.draw()
-            self.step(self._X[rows], self._y[rows], scale=batches.scale)
-            on_step(Step(self.iteration, bound=None, posterior=self.posterior))
-            if watch.due(self.iteration) and watch.converged(self.posterior()):
-                ended = "converged"
-                break
-        self.stopped_by = ended
+        settings = self._settings
+        self.stopped_by = train_by_minibatches(
+            self, settings, self._X, self._y, limit=settings.max_iterations, rng=self._rng, on_step=on_step
+        )
 
     def step(self, X: Array, y: Labels, *, scale: float) -> None:
         """One iteration on a batch X (b, d), y (b,), with ζ = ``scale``."""

@@ -23,10 +23,8 @@ import numpy as np
 from gpbench.errors import NumericalError
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.adam import Adam
-from gpbench.optimize.minibatch import Minibatches
-from gpbench.schemes.base import Step
 from gpbench.schemes.batch_settings import LOG_BOUND, Evaluations
-from gpbench.schemes.stochastic_settings import Watch
+from gpbench.schemes.minibatch_training import persist, train_by_minibatches
 from gpbench.schemes.vi_mgpc_bound import log_odds
 
 if TYPE_CHECKING:
@@ -185,17 +183,9 @@ class StochasticRun(_Run):
         """
         settings = self._settings
         limit = STEPS if settings.max_iterations is None else settings.max_iterations
-        watch = Watch(settings, self._X, self._y, rng=self._rng)
-        batches = Minibatches(len(self._X), settings.batch_size, rng=self._rng, without=watch.rows)
-        ended = "iterations"
-        while self.iteration < limit:
-            rows = batches.draw()
-            self.step(self._X[rows], self._y[rows], scale=batches.scale)
-            on_step(Step(self.iteration, bound=None, posterior=self.posterior))
-            if watch.due(self.iteration) and watch.converged(self.posterior()):
-                ended = "converged"
-                break
-        self.stopped_by = ended
+        self.stopped_by = train_by_minibatches(
+            self, settings, self._X, self._y, limit=limit, rng=self._rng, on_step=on_step
+        )
 
     def posterior(self) -> Posterior:
         """The posterior of this moment."""
@@ -209,20 +199,15 @@ class StochasticRun(_Run):
         NumericalError
             It failed past every remedy.
         """
-        for _ in range(RETRIES):
-            try:
-                with np.errstate(over="ignore", invalid="ignore"):  # looked at below
-                    self._try_step(X, y, scale=scale)
-            except NumericalError as error:
-                failure = error
-                self.rate *= 0.5
-                self.x = self._good
-                self._adam = Adam(len(self._free))
-                self.bases = self._bound.bases(self.x)
-            else:
-                self.iteration += 1
-                return
-        raise failure
+
+        def step_back() -> None:
+            self.rate *= 0.5
+            self.x = self._good
+            self._adam = Adam(len(self._free))
+            self.bases = self._bound.bases(self.x)
+
+        persist(lambda: self._try_step(X, y, scale=scale), step_back=step_back, tries=RETRIES)
+        self.iteration += 1
 
     def _try_step(self, X: Array, y: Labels, *, scale: float) -> None:
         """A step that leaves the unknowns as they were if it fails."""
