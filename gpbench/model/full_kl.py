@@ -128,6 +128,21 @@ class FullKL:
     factorisations: int
     settled: bool
 
+    @property
+    def kernel(self) -> Kernel:
+        """With its hyper-parameters."""
+        return self.prior.kernel
+
+    @property
+    def jitter(self) -> float:
+        """Absolute jitter of its matrix at X."""
+        return self.prior.jitter
+
+    @property
+    def inner_steps(self) -> int:
+        """What finding it took: ``factorisations``."""
+        return self.factorisations
+
     def latent(self) -> Latent:
         """The same q as one of inducing values at all rows: S_w⁻¹ = I + Lᵀ diag(λ) L and m_w = Lᵀα."""
         L = self.prior.L

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpbench.model.basis import Basis
+    from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["CutNormals", "MeanField", "MeanFieldRows", "mean_field_gradient", "mean_field_rows"]
@@ -150,6 +151,21 @@ class MeanField:
     m_w: Array
     walks: int
     settled: bool
+
+    @property
+    def kernel(self) -> Kernel:
+        """With its hyper-parameters."""
+        return self.rows.basis.kernel
+
+    @property
+    def jitter(self) -> float:
+        """Absolute jitter of its matrix at Z."""
+        return self.rows.basis.jitter
+
+    @property
+    def inner_steps(self) -> int:
+        """What finding it took: ``walks``."""
+        return self.walks
 
     def factors(self) -> CutNormals:
         """The factors q(g_n)."""

@@ -36,6 +36,7 @@ from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, features
 
 if TYPE_CHECKING:
     from gpbench.model.basis import Basis
+    from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["SparseMAP", "sparse_map", "sparse_map_gradient"]
@@ -69,6 +70,21 @@ class SparseMAP:
     C: Array
     walks: int
     settled: bool
+
+    @property
+    def kernel(self) -> Kernel:
+        """With its hyper-parameters."""
+        return self.basis.kernel
+
+    @property
+    def jitter(self) -> float:
+        """Absolute jitter of its matrix at Z."""
+        return self.basis.jitter
+
+    @property
+    def inner_steps(self) -> int:
+        """What finding it took: ``walks``."""
+        return self.walks
 
     def latent(self) -> Latent:
         """The latent function with q(u)."""

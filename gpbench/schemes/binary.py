@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpbench.model.rows import Labels, Rows
     from gpbench.schemes.base import OnStep
 
-__all__ = ["BinaryScheme", "Run", "TrainingRun", "trained"]
+__all__ = ["BinaryScheme", "Run", "TrainingRun", "binary_likelihood", "trained"]
 
 
 P_co = TypeVar("P_co", bound="Predictor", covariant=True)
@@ -53,6 +53,26 @@ class Run(Protocol[P_co]):
 
 class TrainingRun(Run[Posterior], Protocol):
     """Training of one Gaussian posterior."""
+
+
+def binary_likelihood(name: str, link: str, *, task: str, n_classes: int) -> Likelihood:
+    """The Bernoulli likelihood with a link, for a scheme of two classes.
+
+    Parameters
+    ----------
+    name, link : str
+        Of the scheme, for the message; of the link function.
+    task : str
+    n_classes : int
+
+    Raises
+    ------
+    UsageError
+        The task is not binary.
+    """
+    if task != "binary" or n_classes != 2:
+        raise UsageError(f"{name} does binary classification; got task {task} with {n_classes} classes")
+    return likelihood(link)
 
 
 def trained(name: str, start: Callable[[], Run[P]], on_step: OnStep) -> P:
@@ -105,9 +125,7 @@ class BinaryScheme(GPSettings):
         UsageError
             The task is not binary.
         """
-        if task != "binary" or n_classes != 2:
-            raise UsageError(f"{self.name} does binary classification; got task {task} with {n_classes} classes")
-        return likelihood(self.link)
+        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
 
     def fit(
         self,

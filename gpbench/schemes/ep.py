@@ -27,9 +27,9 @@ import numpy as np
 from gpbench.errors import UsageError
 from gpbench.model.ep_factors import ProbitFactors
 from gpbench.model.ep_full import FullEP
-from gpbench.model.likelihoods import Likelihood, likelihood
 from gpbench.schemes.base import setting
 from gpbench.schemes.batch_settings import LOG_BOUND
+from gpbench.schemes.binary import binary_likelihood
 from gpbench.schemes.ep_climb import Climb
 from gpbench.schemes.ep_settings import EPSettings
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel
     from gpbench.model.latent import Latent
+    from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["EP"]
@@ -62,9 +63,7 @@ class EP(EPSettings):
         UsageError
             The task is not binary.
         """
-        if task != "binary" or n_classes != 2:
-            raise UsageError(f"{self.name} does binary classification; got task {task} with {n_classes} classes")
-        return likelihood("probit")
+        return binary_likelihood(self.name, "probit", task=task, n_classes=n_classes)
 
     def start(
         self,

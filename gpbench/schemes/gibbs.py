@@ -34,15 +34,16 @@ from scipy.linalg import blas
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.functions import sigmoid
 from gpbench.model.latent import Latent
-from gpbench.model.likelihoods import Likelihood, likelihood
 from gpbench.model.linalg import add_to_diagonal, cholesky, potrf, trmv, trsv
 from gpbench.model.sampled import SampledPosterior
 from gpbench.schemes.base import OnStep, Step, StopTraining, setting
+from gpbench.schemes.binary import binary_likelihood
 from gpbench.schemes.gibbs_diagnostics import autocorrelation_times, standard_errors
 from gpbench.schemes.settings import KernelSettings
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
+    from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["Gibbs", "polya_gamma"]
@@ -72,9 +73,7 @@ class Gibbs(KernelSettings):
         UsageError
             The task is not binary.
         """
-        if task != "binary" or n_classes != 2:
-            raise UsageError(f"gibbs does binary classification; got task {task} with {n_classes} classes")
-        return likelihood(self.link)
+        return binary_likelihood("gibbs", self.link, task=task, n_classes=n_classes)
 
     def fit(
         self,

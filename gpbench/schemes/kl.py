@@ -24,17 +24,17 @@ import numpy as np
 
 from gpbench.errors import UsageError
 from gpbench.model.full_kl import FullKL, Prior, best_gaussian, full_kl_gradient
-from gpbench.model.likelihoods import Likelihood, likelihood
 from gpbench.model.posterior import Posterior
 from gpbench.schemes.base import setting
 from gpbench.schemes.batch_settings import OptimizerChoice
-from gpbench.schemes.binary import trained
+from gpbench.schemes.binary import binary_likelihood, trained
 from gpbench.schemes.nested import NestedRun
 from gpbench.schemes.settings import KernelSettings
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel
+    from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.schemes.base import OnStep
 
@@ -66,9 +66,7 @@ class KL(OptimizerChoice, KernelSettings):
         UsageError
             The task is not binary.
         """
-        if task != "binary" or n_classes != 2:
-            raise UsageError(f"{self.name} does binary classification; got task {task} with {n_classes} classes")
-        return likelihood(self.link)
+        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
 
     def fit(
         self,
@@ -96,7 +94,7 @@ class KL(OptimizerChoice, KernelSettings):
             raise UsageError(f"{self.name} needs the likelihood probit or logit; got {likelihood.name}")
         likelihood.check_targets(y, classes)
 
-        def start() -> NestedRun[_State, Posterior]:
+        def start() -> NestedRun[FullKL, Posterior]:
             rows = np.array(X[0 : len(X)], dtype=np.float64)
             return NestedRun(
                 self,
@@ -111,53 +109,25 @@ class KL(OptimizerChoice, KernelSettings):
         return trained(self.name, start, on_step)
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    """The inner optimum."""
-
-    best: FullKL
-
-    @property
-    def value(self) -> float:
-        return self.best.value
-
-    @property
-    def kernel(self) -> Kernel:
-        return self.best.prior.kernel
-
-    @property
-    def jitter(self) -> float:
-        return self.best.prior.jitter
-
-    @property
-    def inner_steps(self) -> int:
-        return self.best.factorisations
-
-    @property
-    def settled(self) -> bool:
-        return self.best.settled
-
-
 class _Inner:
     """q(f) at given θ."""
 
     def __init__(self, settings: KL, X: Array, y: Labels, *, likelihood: Likelihood) -> None:
         self._settings, self._X, self._y, self._likelihood = settings, X, y, likelihood
 
-    def solve(self, kernel: Kernel, Z: Array, *, jitter: float | None, warm: _State | None) -> _State:  # noqa: ARG002
+    def solve(self, kernel: Kernel, Z: Array, *, jitter: float | None, warm: FullKL | None) -> FullKL:  # noqa: ARG002
         settings = self._settings
-        best = best_gaussian(
+        return best_gaussian(
             Prior(kernel, self._X, jitter=jitter),
             self._y,
             self._likelihood,
             tolerance=settings.inner_tolerance,
             limit=settings.inner_iterations,
-            start=None if warm is None else (warm.best.alpha, warm.best.lam),
+            start=None if warm is None else (warm.alpha, warm.lam),
         )
-        return _State(best)
 
-    def gradient(self, at: _State) -> tuple[Array, Array]:
-        return full_kl_gradient(at.best), np.zeros(self._X.shape)
+    def gradient(self, at: FullKL) -> tuple[Array, Array]:
+        return full_kl_gradient(at), np.zeros(self._X.shape)
 
-    def posterior(self, at: _State, facts: dict[str, object]) -> Posterior:
-        return Posterior((at.best.latent(),), self._likelihood, classes=2, facts=facts)
+    def posterior(self, at: FullKL, facts: dict[str, object]) -> Posterior:
+        return Posterior((at.latent(),), self._likelihood, classes=2, facts=facts)

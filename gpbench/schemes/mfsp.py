@@ -32,11 +32,9 @@ from gpbench.model.mean_field_inner import newton, sweep
 from gpbench.model.posterior import Posterior
 from gpbench.model.sampled import SampledPosterior
 from gpbench.schemes.base import setting
-from gpbench.schemes.batch_settings import BatchSettings, OptimizerChoice
-from gpbench.schemes.nested import NestedRun
+from gpbench.schemes.nested import NestedScheme
 
 if TYPE_CHECKING:
-    from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
@@ -45,11 +43,9 @@ __all__ = ["MFSp"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MFSp(OptimizerChoice, BatchSettings):
+class MFSp(NestedScheme):
     """Batch maximisation of the sparse mean-field bound."""
 
-    link: str = setting("probit", "link function; the bound is the probit's", choices=("probit",))
-    learn_inducing: bool = setting(True, "whether the inducing inputs are optimised")
     inner: str = setting(
         "newton", "inner loop: Newton's method, or the paper's sweeps over a", choices=("newton", "sweeps")
     )
@@ -62,53 +58,9 @@ class MFSp(OptimizerChoice, BatchSettings):
 
     name: ClassVar[str] = "mfsp"
 
-    def start(
-        self,
-        X: Rows,
-        y: Labels,
-        *,
-        inducing: InducingRule,
-        likelihood: Likelihood,
-        rng: np.random.Generator,
-    ) -> NestedRun[_State, Posterior | SampledPosterior]:
-        """A training run at its beginning."""
-        inner = _Inner(self, X, y, likelihood=likelihood, seed=int(rng.integers(2**63)))
-        return NestedRun(
-            self,
-            inner,
-            kernel=self.initial_kernel(X.shape[1]),
-            Z=inducing.choose(X),
-            learn_theta=self.hyperparameters == "learned",
-            learn_Z=self.learn_inducing,
-            limit=self.max_iterations,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _State:
-    """The inner optimum."""
-
-    field: MeanField
-
-    @property
-    def value(self) -> float:
-        return self.field.value
-
-    @property
-    def kernel(self) -> Kernel:
-        return self.field.rows.basis.kernel
-
-    @property
-    def jitter(self) -> float:
-        return self.field.rows.basis.jitter
-
-    @property
-    def inner_steps(self) -> int:
-        return self.field.walks
-
-    @property
-    def settled(self) -> bool:
-        return self.field.settled
+    def inner_problem(self, X: Rows, y: Labels, *, likelihood: Likelihood, rng: np.random.Generator) -> _Inner:
+        """The inner problem."""
+        return _Inner(self, X, y, likelihood=likelihood, seed=int(rng.integers(2**63)))
 
 
 class _Inner:
@@ -117,23 +69,23 @@ class _Inner:
     def __init__(self, settings: MFSp, X: Rows, y: Labels, *, likelihood: Likelihood, seed: int) -> None:
         self._settings, self._X, self._y, self._likelihood, self._seed = settings, X, y, likelihood, seed
 
-    def solve(self, kernel: Kernel, Z: Array, *, jitter: float | None, warm: _State | None) -> _State:
+    def solve(self, kernel: Kernel, Z: Array, *, jitter: float | None, warm: MeanField | None) -> MeanField:
         settings = self._settings
         rows = mean_field_rows(Basis(kernel, Z, jitter=jitter), self._X, self._y, size=settings.block_rows)
         tolerance, limit = settings.inner_tolerance, settings.inner_iterations
         if settings.inner == "newton":
-            m_w = None if warm is None else warm.field.m_w
-            return _State(newton(rows, tolerance=tolerance, limit=limit, m_w=m_w))
-        z = None if warm is None else warm.field.z
-        return _State(sweep(rows, tolerance=tolerance, limit=limit, z=z))
+            m_w = None if warm is None else warm.m_w
+            return newton(rows, tolerance=tolerance, limit=limit, m_w=m_w)
+        z = None if warm is None else warm.z
+        return sweep(rows, tolerance=tolerance, limit=limit, z=z)
 
-    def gradient(self, at: _State) -> tuple[Array, Array]:
-        return mean_field_gradient(at.field)
+    def gradient(self, at: MeanField) -> tuple[Array, Array]:
+        return mean_field_gradient(at)
 
-    def posterior(self, at: _State, facts: dict[str, object]) -> Posterior | SampledPosterior:
-        latent = at.field.latent()
+    def posterior(self, at: MeanField, facts: dict[str, object]) -> Posterior | SampledPosterior:
+        latent = at.latent()
         if self._settings.prediction == "gaussian":
             return Posterior((latent,), self._likelihood, classes=2, facts=facts)
         # the same draws whenever it is asked for, since a clock decides when that is
-        draws = at.field.draws(np.random.default_rng(self._seed), self._settings.draws)
+        draws = at.draws(np.random.default_rng(self._seed), self._settings.draws)
         return SampledPosterior.of_means(latent, draws, likelihood=self._likelihood, classes=2, facts=facts)

@@ -10,21 +10,25 @@ jitter no longer suffices, it starts again with a new one.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from gpbench.schemes.batch_settings import LOG_BOUND, Evaluations
+from gpbench.schemes.base import setting
+from gpbench.schemes.batch_settings import LOG_BOUND, BatchSettings, Evaluations, OptimizerChoice
 
 if TYPE_CHECKING:
+    from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel
+    from gpbench.model.likelihoods import Likelihood
     from gpbench.model.posterior import Predictor
-    from gpbench.model.rows import Array
+    from gpbench.model.rows import Array, Labels, Rows
     from gpbench.optimize.search import Reason
     from gpbench.schemes.base import OnStep
-    from gpbench.schemes.batch_settings import OptimizerChoice
 
-__all__ = ["Inner", "NestedRun", "Solved"]
+__all__ = ["Inner", "NestedRun", "NestedScheme", "Solved"]
 
 
 class Solved(Protocol):
@@ -81,6 +85,40 @@ class Inner(Protocol[S, P_co]):
 
     def posterior(self, at: S, facts: dict[str, object]) -> P_co:
         """What predicts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NestedScheme(OptimizerChoice, BatchSettings):
+    """A sparse scheme of the probit with an inner loop; a subclass says in ``inner_problem`` what that is."""
+
+    link: str = setting("probit", "link function; the bound is the probit's", choices=("probit",))
+    learn_inducing: bool = setting(True, "whether the inducing inputs are optimised")
+
+    @abstractmethod
+    def inner_problem(
+        self, X: Rows, y: Labels, *, likelihood: Likelihood, rng: np.random.Generator
+    ) -> Inner[Any, Predictor]:
+        """The inner problem."""
+
+    def start(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        rng: np.random.Generator,
+    ) -> NestedRun[Any, Predictor]:
+        """A training run at its beginning."""
+        return NestedRun(
+            self,
+            self.inner_problem(X, y, likelihood=likelihood, rng=rng),
+            kernel=self.initial_kernel(X.shape[1]),
+            Z=inducing.choose(X),
+            learn_theta=self.hyperparameters == "learned",
+            learn_Z=self.learn_inducing,
+            limit=self.max_iterations,
+        )
 
 
 class NestedRun(Generic[S, P_co]):
