@@ -29,8 +29,10 @@ __all__ = [
     "Latent",
     "Posterior",
     "Predictor",
+    "check_columns",
+    "check_scored",
     "load_posterior",
-    "pack_latents",
+    "packed",
     "register_posterior",
     "unpack_latents",
 ]
@@ -136,21 +138,12 @@ class Posterior:
         DataError
             A target is out of range, or there are not as many as rows.
         """
-        if len(y) != len(X):
-            raise DataError(f"expected one target for each of {len(X)} rows; got {len(y)}")
-        self.likelihood.check_targets(y, self.classes)
+        check_scored(self, X, y)
         return self.likelihood.score(y, *self.latent(X))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that :func:`load_posterior` reads, to be saved together with others."""
-        described, arrays = pack_latents(self.latents)
-        meta = {
-            "likelihood": self.likelihood.spec(),
-            "classes": self.classes,
-            "facts": dict(self.facts),
-            "latents": described,
-        }
-        return storage.pack("gp", meta, arrays)
+        return storage.pack("gp", *packed(self))
 
     def save(self, path: Path) -> None:
         """Write an npz file that :func:`load_posterior` reads; the loaded one predicts the same to the bit."""
@@ -160,21 +153,47 @@ class Posterior:
 Build = Callable[[Mapping[str, Any], Mapping[str, npt.NDArray[Any]]], Predictor]
 
 
-def pack_latents(latents: tuple[Latent, ...]) -> tuple[list[dict[str, Any]], dict[str, npt.NDArray[Any]]]:
-    """Latent functions as what JSON can hold, and arrays whose names begin with the function's number."""
+class Parts(Protocol):
+    """What every posterior of latent functions is made of, whatever it predicts from."""
+
+    @property
+    def latents(self) -> tuple[Latent, ...]:
+        """The latent functions."""
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """p(y | f)."""
+
+    @property
+    def classes(self) -> int:
+        """Number of classes of the data set, 0 for counts."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What is to be recorded about the fit."""
+
+
+def packed(posterior: Parts) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """A posterior as what JSON can hold, and arrays whose names begin with the latent function's number."""
     described: list[dict[str, Any]] = []
     arrays: dict[str, npt.NDArray[Any]] = {}
-    for index, latent in enumerate(latents):
-        meta, parts = latent.packed()
-        described.append(meta)
+    for index, latent in enumerate(posterior.latents):
+        about, parts = latent.packed()
+        described.append(about)
         arrays.update({f"{index}.{name}": values for name, values in parts.items()})
-    return described, arrays
+    meta = {
+        "likelihood": posterior.likelihood.spec(),
+        "classes": posterior.classes,
+        "facts": dict(posterior.facts),
+        "latents": described,
+    }
+    return meta, arrays
 
 
 def unpack_latents(
     described: Sequence[Mapping[str, Any]], arrays: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[Latent, ...]:
-    """The latent functions that :func:`pack_latents` took."""
+    """The latent functions that :func:`packed` took."""
     names = ("Z", "m_w", "root")
     return tuple(
         Latent.unpacked(meta, {name: arrays[f"{index}.{name}"] for name in names})
@@ -235,6 +254,19 @@ def load_posterior(path: Path) -> Predictor:
         return build(meta, arrays)
     except (GpbenchError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path} holds a broken posterior: {type(error).__name__}: {error}") from error
+
+
+def check_scored(posterior: Parts, X: Rows, y: Labels) -> None:
+    """See that there is a target in range for each row.
+
+    Raises
+    ------
+    DataError
+        There is not.
+    """
+    if len(y) != len(X):
+        raise DataError(f"expected one target for each of {len(X)} rows; got {len(y)}")
+    posterior.likelihood.check_targets(y, posterior.classes)
 
 
 def check_columns(X: Rows, latent: Latent) -> None:

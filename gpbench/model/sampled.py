@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.errors import DataError, NumericalError, UsageError
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model import storage
 from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood_from_spec
 from gpbench.model.linalg import cholesky, trsm
-from gpbench.model.posterior import check_columns, pack_latents, register_posterior, unpack_latents
+from gpbench.model.posterior import check_columns, check_scored, packed, register_posterior, unpack_latents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,9 +186,7 @@ class SampledPosterior:
         DataError
             A target is out of range, or there are not as many as rows.
         """
-        if len(y) != len(X):
-            raise DataError(f"expected one target for each of {len(X)} rows; got {len(y)}")
-        self.likelihood.check_targets(y, self.classes)
+        check_scored(self, X, y)
         check_columns(X, self.latents[0])
         y, log_density, parts = np.asarray(y), np.empty(len(X)), []
         for rows in self._blocks(len(X)):
@@ -202,14 +200,8 @@ class SampledPosterior:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that :func:`gpbench.model.posterior.load_posterior` reads, to be saved together with others."""
-        described, arrays = pack_latents(self.latents)
+        meta, arrays = packed(self)
         arrays.update({f"{index}.draws": values for index, values in enumerate(self.draws)})
-        meta = {
-            "likelihood": self.likelihood.spec(),
-            "classes": self.classes,
-            "facts": dict(self.facts),
-            "latents": described,
-        }
         return storage.pack(KIND, meta, arrays)
 
     def save(self, path: Path) -> None:

@@ -48,23 +48,9 @@ class LBFGSB:
         bounds: tuple[Array, Array] | None = None,
         on_evaluation: OnEvaluation | None = None,
     ) -> Outcome:
-        """Climb from x0.
+        """Climb from x0 (k,); see :class:`gpbench.optimize.search.Search`.
 
-        Parameters
-        ----------
-        objective : callable
-        x0 : (k,)
-        max_evaluations : int
-            Evaluations at most, exactly (scipy's own limit is looked at between line searches only); at least 1.
-        bounds : pair of (k,), optional
-            Least and largest values.
-        on_evaluation : callable, optional
-            What it raises ends the search and is passed on.
-
-        Raises
-        ------
-        NumericalError
-            The objective has no value at x0.
+        scipy's own limit of evaluations is looked at between line searches only; ours is exact.
         """
         evaluator = Evaluator(objective, max_evaluations=max_evaluations, on_evaluation=on_evaluation)
         box = None if bounds is None else Bounds(*bounds)

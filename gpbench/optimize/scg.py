@@ -62,24 +62,7 @@ class SCG:
         bounds: tuple[Array, Array] | None = None,
         on_evaluation: OnEvaluation | None = None,
     ) -> Outcome:
-        """Climb from x0.
-
-        Parameters
-        ----------
-        objective : callable
-        x0 : (k,)
-        max_evaluations : int
-            Evaluations at most, exactly; at least 1.
-        bounds : pair of (k,), optional
-            Least and largest values; no step ends beyond them.
-        on_evaluation : callable, optional
-            What it raises ends the search and is passed on.
-
-        Raises
-        ------
-        NumericalError
-            The objective has no value at x0.
-        """
+        """Climb from x0 (k,); see :class:`gpbench.optimize.search.Search`."""
         evaluator = Evaluator(objective, max_evaluations=max_evaluations, on_evaluation=on_evaluation)
         start = np.array(x0) if bounds is None else np.clip(x0, *bounds)
         reason: Reason

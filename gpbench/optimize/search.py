@@ -70,7 +70,24 @@ class Search(Protocol):
         bounds: tuple[Array, Array] | None = None,
         on_evaluation: OnEvaluation | None = None,
     ) -> Outcome:
-        """Climb from x0 (k,); see :meth:`gpbench.optimize.lbfgsb.LBFGSB.maximise`."""
+        """Climb from x0.
+
+        Parameters
+        ----------
+        objective : callable
+        x0 : (k,)
+        max_evaluations : int
+            Evaluations at most, exactly; at least 1.
+        bounds : pair of (k,), optional
+            Least and largest values; no step ends beyond them.
+        on_evaluation : callable, optional
+            What it raises ends the search and is passed on.
+
+        Raises
+        ------
+        NumericalError
+            The objective has no value at x0.
+        """
 
 
 class Enough(Exception):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gpbench.model import storage
 from gpbench.model.likelihoods import Prediction, Score, likelihood_from_spec
-from gpbench.model.posterior import Posterior, pack_latents, register_posterior, unpack_latents
+from gpbench.model.posterior import Posterior, packed, register_posterior, unpack_latents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,15 +41,8 @@ class ClippedPosterior(Posterior):
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``load_posterior`` reads, to be saved together with others."""
-        described, arrays = pack_latents(self.latents)
-        meta = {
-            "likelihood": self.likelihood.spec(),
-            "classes": self.classes,
-            "facts": dict(self.facts),
-            "latents": described,
-            "floor": self.floor,
-        }
-        return storage.pack(KIND, meta, arrays)
+        meta, arrays = packed(self)
+        return storage.pack(KIND, {**meta, "floor": self.floor}, arrays)
 
     def _clipped(self, p: Array) -> Array:
         return self.floor + (1.0 - 2.0 * self.floor) * p
