@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.model.functions import log_ndtr, mills, probit_curvature
-from gpbench.model.linalg import add_to_diagonal, potrf, trsv
+from gpbench.model.inner_newton import climb_newton
 from gpbench.model.mean_field import CutNormals, MeanField
 from gpbench.model.whitened import Moments
 
@@ -82,53 +82,35 @@ def newton(rows: MeanFieldRows, *, tolerance: float, limit: int, m_w: Array | No
     m_w : (M,), optional
         Where to start.
     """
-    here = _Point(rows, np.zeros(len(rows.G)) if m_w is None else m_w, z=None)
-    walks, settled = 1, False
-    while walks < limit and not settled:
-        direction = here.direction()
-        gain = float(direction @ here.descent)
-        settled = gain <= tolerance * tolerance
-        step = 1.0
-        while True:
-            there = _Point(rows, here.m_w + step * direction, z=here.z)
-            walks += 1
-            if settled or there.psi <= here.psi - 1e-4 * step * gain + _ROUNDING * abs(here.psi) or walks >= limit:
-                break
-            step *= 0.5
-        if there.psi <= here.psi + _ROUNDING * abs(here.psi):
-            here = there
+    start = _Point(rows, np.zeros(len(rows.G)) if m_w is None else m_w, z=None)
+    here, walks, settled = climb_newton(
+        start, lambda before, m: _Point(rows, m, z=before.z), tolerance=tolerance, limit=limit
+    )
     q = CutNormals.of(here.z, pi=rows.pi, signs=rows.signs)
     value = rows.value(here.z, q, p=here.p)
     return MeanField(rows, value, here.z, here.m_w, walks, settled)
 
 
 class _Point:
-    """ψ at m_w, with its descent direction and Hessian; one walk over the rows."""
+    """-ψ at m_w, with its gradient and Hessian; one walk over the rows."""
 
     def __init__(self, rows: MeanFieldRows, m_w: Array, *, z: Array | None) -> None:
         self.m_w, self.p = m_w, np.zeros(len(m_w))
         self.z = np.empty(len(rows.pi))
-        self._sums = Moments(len(m_w))
-        self.psi = 0.5 * float(m_w @ m_w)
+        self.sums = Moments(len(m_w))
+        psi = 0.5 * float(m_w @ m_w)
         for part, T in rows.walk():
             pi, signs = rows.pi[part], rows.signs[part]
             mu = blas.dgemv(1.0, T, m_w)
             root = solve_z(signs * np.sqrt(pi) * mu, pi=pi, start=None if z is None else z[part])
             q = CutNormals.of(root, pi=pi, signs=signs)
             self.z[part] = root
-            self.psi += 0.5 * float(
+            psi += 0.5 * float(
                 (np.square(mu) - np.square(root) - (1.0 - pi) * np.square(q.mean) - 2.0 * log_ndtr(root)).sum()
             )
             self.p += blas.dgemv(1.0, T, q.mean, trans=1)
-            self._sums.add(T, weights=pi * q.c / (1.0 - (1.0 - pi) * q.c), targets=q.mean - mu)
-        self.descent = self._sums.r - m_w
-
-    def direction(self) -> Array:
-        """Newton's step."""
-        hessian = self._sums.G.copy(order="F")
-        add_to_diagonal(hessian, 1.0)
-        C = potrf(hessian, what="the inner Hessian", overwrite=True)
-        return trsv(C, trsv(C, self.descent), trans=True)
+            self.sums.add(T, weights=pi * q.c / (1.0 - (1.0 - pi) * q.c), targets=q.mean - mu)
+        self.value, self.ascent = -psi, self.sums.r - m_w
 
 
 def solve_z(b: Array, *, pi: Array, start: Array | None = None) -> Array:

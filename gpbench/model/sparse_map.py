@@ -29,9 +29,9 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.model.functions import log_ndtr, mills, probit_curvature
+from gpbench.model.inner_newton import climb_newton
 from gpbench.model.kernel_gradient import KernelGradient
 from gpbench.model.latent import Latent
-from gpbench.model.linalg import add_to_diagonal, potrf, trsv
 from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, features
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["SparseMAP", "sparse_map", "sparse_map_gradient"]
-
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,23 +93,17 @@ class _Point:
     """The part of F that depends on m, its gradient and Hessian; one walk over the rows."""
 
     def __init__(self, basis: Basis, X: Rows, signs: Array, m: Array, *, size: int) -> None:
-        self.m, self.value = m, -0.5 * float(m @ m)
-        self._sums = Moments(len(m))
+        self.m_w, self.value = m, -0.5 * float(m @ m)
+        self.sums = Moments(len(m))
         self.G, self.prior = Moments(len(m)), 0.0
         for rows, part, T in features(basis, X, size=size):
             y = signs[rows]
             z = y * blas.dgemv(1.0, T, m)
             self.value += float(log_ndtr(z).sum())
-            self._sums.add(T, weights=probit_curvature(z), targets=y * mills(z))
+            self.sums.add(T, weights=probit_curvature(z), targets=y * mills(z))
             self.G.add(T, weights=np.ones(len(T)), targets=np.zeros(len(T)))
             self.prior += float(basis.kernel.diag(part).sum())
-        self.ascent = self._sums.r - m
-
-    def direction(self) -> Array:
-        hessian = self._sums.G.copy(order="F")
-        add_to_diagonal(hessian, 1.0)
-        C = potrf(hessian, what="the inner Hessian", overwrite=True)
-        return trsv(C, trsv(C, self.ascent), trans=True)
+        self.ascent = self.sums.r - m
 
 
 def sparse_map(
@@ -147,27 +139,16 @@ def sparse_map(
         The features are not finite.
     """
     signs = 2.0 * np.asarray(y) - 1.0
-    here = _Point(basis, X, signs, np.zeros(len(basis.Z)) if m_w is None else m_w, size=size)
-    walks, settled = 1, False
-    while walks < limit and not settled:
-        direction = here.direction()
-        gain = float(direction @ here.ascent)
-        settled = gain <= tolerance * tolerance
-        step = 1.0
-        while True:
-            there = _Point(basis, X, signs, here.m + step * direction, size=size)
-            walks += 1
-            if settled or walks >= limit:
-                break
-            if there.value >= here.value + 1e-4 * step * gain - _ROUNDING * abs(here.value):
-                break
-            step *= 0.5
-        if there.value >= here.value - _ROUNDING * abs(here.value):
-            here = there
+
+    def at(m: Array) -> _Point:
+        return _Point(basis, X, signs, m, size=size)
+
+    start = at(np.zeros(len(basis.Z)) if m_w is None else m_w)
+    here, walks, settled = climb_newton(start, lambda _, m: at(m), tolerance=tolerance, limit=limit)
     _, C = Whitened.of_sites(here.G)
     remainder = here.prior - float(np.trace(here.G.G))
     value = here.value - float(np.log(np.diag(C)).sum()) - 0.5 * remainder
-    return SparseMAP(basis, value, here.m, here.G, C, walks, settled)
+    return SparseMAP(basis, value, here.m_w, here.G, C, walks, settled)
 
 
 def sparse_map_gradient(at: SparseMAP, X: Rows, y: Labels, *, size: int = BLOCK_ROWS) -> tuple[Array, Array]:
