@@ -133,7 +133,7 @@ def _check_kernel(choice: Choice, scheme: Scheme, dataset: Dataset) -> None:
     """Refuse a kernel that is not known, before its cells fail one by one."""
     if isinstance(scheme, KernelSettings):
         try:
-            scheme.initial_kernel(dataset.d)
+            scheme.kernel_from(dataset.d, lengthscale=1.0)
         except UsageError as error:
             raise UsageError(f"method {choice.method.id}: {error}") from None
 

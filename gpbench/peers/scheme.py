@@ -146,7 +146,7 @@ class _Run:
     ) -> None:
         """Hand the rows over and listen until the rival or ``on_step`` ends it."""
         name, threads = self._settings.name, _threads()
-        self._kernel = self._settings.initial_kernel(X.shape[1])
+        self._kernel = self._settings.initial_kernel(X)
         begin = perf_counter()
         hand_over(folder, X, y, Z=Z)
         errors = folder / "errors.txt"

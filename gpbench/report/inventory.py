@@ -68,6 +68,7 @@ def _setting_facts(setting: Setting) -> Facts:
         "minimum": setting.minimum,
         "maximum": setting.maximum,
         "optional": setting.optional,
+        "rules": list(setting.rules),
         "help": setting.help,
     }
 

@@ -128,6 +128,8 @@ class Setting:
         The closed range allowed.
     optional : bool
         Whether ``none`` is a value (the scheme then chooses, as ``help`` says).
+    rules : tuple
+        Words that may stand in place of a value: rules by which the scheme finds it from the rows.
     """
 
     name: str
@@ -138,6 +140,7 @@ class Setting:
     minimum: float | None = None
     maximum: float | None = None
     optional: bool = False
+    rules: tuple[str, ...] = ()
 
     def parse(self, text: str) -> Any:
         """Value from its text form (``--set name=text``, a plan, an environment variable).
@@ -149,6 +152,8 @@ class Setting:
         """
         if self.optional and text.lower() in {"none", "auto"}:
             return None
+        if text in self.rules:
+            return text
         try:
             value = _PARSERS[self.kind](text)
         except ValueError:
@@ -163,8 +168,8 @@ class Setting:
         UsageError
             Wrong type or out of range.
         """
-        if value is None and self.optional:
-            return None
+        if (value is None and self.optional) or value in self.rules:
+            return value
         if self.kind is float and type(value) is int:
             value = float(value)
         if type(value) is not self.kind:
@@ -192,7 +197,7 @@ class Setting:
                 words += f" >= {self.minimum:g}"
             elif self.maximum is not None:
                 words += f" <= {self.maximum:g}"
-        return words + (" or none" if self.optional else "")
+        return " or ".join([words, *self.rules, *(["none"] if self.optional else [])])
 
     def _error(self, value: Any) -> UsageError:
         return UsageError(f"setting {self.name} must be {self.describe()}; got {value!r}")
@@ -216,6 +221,7 @@ def setting(
     minimum: float | None = None,
     maximum: float | None = None,
     kind: type | None = None,
+    rules: tuple[str, ...] = (),
 ) -> Any:
     """Declare a field of a scheme's dataclass as a setting.
 
@@ -229,6 +235,7 @@ def setting(
         "minimum": minimum,
         "maximum": maximum,
         "optional": default is None,
+        "rules": rules,
     }
     return field(default=default, metadata={"setting": options})
 

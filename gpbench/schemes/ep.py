@@ -93,7 +93,7 @@ class _Evidence:
     """log Z as a function of θ."""
 
     def __init__(self, settings: EP, X: Array, y: Labels) -> None:
-        self._kernel = settings.initial_kernel(X.shape[1])
+        self._kernel = settings.initial_kernel(X)
         self._X = np.asarray(X, dtype=np.float64)
         self._factors = ProbitFactors(np.where(np.asarray(y) == 1, 1.0, -1.0))
         self._learn, self._sequential = settings.hyperparameters == "learned", settings.order == "sequential"

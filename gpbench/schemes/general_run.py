@@ -125,7 +125,7 @@ class Run:
     ) -> None:
         self._settings, self._solver, self._X, self._y, self._active = settings, solver, X, np.asarray(y), active
         self._classes = classes
-        kernel = settings.initial_kernel(X.shape[1])
+        kernel = settings.initial_kernel(X)
         basis = Basis(kernel, active.Z)
         self._state = State(basis, observation, GaussianV.prior(len(active.Z)))
         self._settled = False

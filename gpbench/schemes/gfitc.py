@@ -80,7 +80,7 @@ class _Evidence:
 
     def __init__(self, settings: GFITC, X: Rows, y: Labels, *, inducing: InducingRule, classes: int) -> None:
         self._X, self._size, self._work = X, settings.block_rows, Workspace()
-        self._kernel = settings.initial_kernel(X.shape[1])
+        self._kernel = settings.initial_kernel(X)
         F = 1 if classes == 2 else classes
         self._Z = [inducing.for_latent(c).choose(X) for c in range(F)]
         self._factors: SiteFactors

@@ -128,7 +128,7 @@ class _Run:
         self.sweeps, self.kept = 0, 0
         self._settings, self._X, self._likelihood = settings, X, likelihood
         self._half = np.asarray(y) - 0.5  # ½ y
-        self._kernel = settings.initial_kernel(X.shape[1])
+        self._kernel = settings.initial_kernel(X)
         self._K = self._kernel.gram(X)
         self._L, self._jitter = cholesky(self._K, what="K of all rows")
         add_to_diagonal(self._K, self._jitter)

@@ -124,7 +124,7 @@ class Run:
     ) -> None:
         self.iteration, self.stopped_by = 0, "on_step"
         self._settings, self._X, self._y, self._rng, self._classes = settings, X, np.asarray(y), rng, classes
-        kernel = settings.initial_kernel(X.shape[1])
+        kernel = settings.initial_kernel(X)
         if settings.hyperparameters == "active-laplace":
             kernel, observation = estimated(settings, kernel, observation, active)
         self._tally = _Tally(observation)

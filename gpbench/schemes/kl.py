@@ -99,7 +99,7 @@ class KL(OptimizerChoice, KernelSettings):
             return NestedRun(
                 self,
                 _Inner(self, rows, np.asarray(y), likelihood=likelihood),
-                kernel=self.initial_kernel(rows.shape[1]),
+                kernel=self.initial_kernel(rows),
                 Z=rows,
                 learn_theta=self.hyperparameters == "learned",
                 learn_Z=False,

@@ -78,7 +78,7 @@ class _Run:
     """One fit: the best unknowns so far, and the two searches that move them."""
 
     def __init__(self, settings: KLSp, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood) -> None:
-        kernel = settings.initial_kernel(X.shape[1])
+        kernel = settings.initial_kernel(X)
         self._settings, self._X, self._y, self._likelihood = settings, X, y, likelihood
         self._bound = KLBound(
             kernel, likelihood, whitened=settings.whiten, M=len(Z), d=Z.shape[1], size=settings.block_rows

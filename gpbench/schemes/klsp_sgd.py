@@ -129,7 +129,7 @@ class Run:
     ) -> None:
         self.iteration, self.stopped_by = 0, "on_step"
         self._settings, self._X, self._y, self._likelihood, self._rng = settings, X, np.asarray(y), likelihood, rng
-        kernel = settings.initial_kernel(X.shape[1])
+        kernel = settings.initial_kernel(X)
         self._bound = KLBound(
             kernel, likelihood, whitened=settings.whiten, M=len(Z), d=Z.shape[1], size=settings.batch_size
         )

@@ -150,7 +150,7 @@ class MGPCSettings(MinibatchSettings, GPSettings):
             F = 1 if classes == 2 else classes
             Z = [inducing.for_latent(c).choose(X) for c in range(F)]
             learned = self.hyperparameters == "learned"
-            unknowns = Unknowns(self.initial_kernel(X.shape[1]), Z, theta=learned, inducing=self.learn_inducing)
+            unknowns = Unknowns(self.initial_kernel(X), Z, theta=learned, inducing=self.learn_inducing)
             return self.start(Problem(X, y, unknowns, likelihood, classes, rng))
 
         return trained(self.name, start, on_step)

@@ -113,7 +113,7 @@ class NestedScheme(OptimizerChoice, BatchSettings):
         return NestedRun(
             self,
             self.inner_problem(X, y, likelihood=likelihood, rng=rng),
-            kernel=self.initial_kernel(X.shape[1]),
+            kernel=self.initial_kernel(X),
             Z=inducing.choose(X),
             learn_theta=self.hyperparameters == "learned",
             learn_Z=self.learn_inducing,

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from gpbench.model.distances import median_distance
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import Kernel, make_kernel
 from gpbench.schemes.base import setting
+
+if TYPE_CHECKING:
+    from gpbench.model.rows import Rows
 
 __all__ = ["GPSettings", "KernelSettings"]
 
@@ -19,22 +24,43 @@ class KernelSettings:
     kernel: str = setting(
         "se-ard", "kernel: se, matern12, matern32 (each also with -ard), linear-ard, quadratic, or sums with +"
     )
-    lengthscale: float | None = setting(
-        None, "first length scale; none: the root of the number of inputs", kind=float, minimum=1e-6, maximum=1e6
+    lengthscale: float | str | None = setting(
+        None,
+        "first length scale; none: the root of the number of inputs; median: the root of the rows' median distance "
+        "(villacampa2017's code)",
+        kind=float,
+        minimum=1e-6,
+        maximum=1e6,
+        rules=("median",),
     )
     variance: float = setting(1.0, "first prior variance of each part of the kernel", minimum=1e-8, maximum=1e8)
     noise: float = setting(0.05, "first variance of the white noise; 0: the kernel has none", minimum=0.0, maximum=1e8)
 
-    def initial_kernel(self, d: int) -> Kernel:
-        """The kernel that training starts from, for d inputs.
+    def initial_kernel(self, X: Rows) -> Kernel:
+        """The kernel that training on the rows X, shape (n, d), starts from.
 
         Raises
         ------
         UsageError
             Unknown kernel.
         """
-        ell = math.sqrt(d) if self.lengthscale is None else self.lengthscale
-        return make_kernel(self.kernel, d, variance=self.variance, lengthscale=ell, noise=self.noise)
+        return self.kernel_from(X.shape[1], lengthscale=self._first_lengthscale(X))
+
+    def kernel_from(self, d: int, *, lengthscale: float) -> Kernel:
+        """The kernel for d inputs with this first length scale, and variance and noise as they are set.
+
+        Raises
+        ------
+        UsageError
+            Unknown kernel.
+        """
+        return make_kernel(self.kernel, d, variance=self.variance, lengthscale=lengthscale, noise=self.noise)
+
+    def _first_lengthscale(self, X: Rows) -> float:
+        if isinstance(self.lengthscale, float | int):
+            return float(self.lengthscale)
+        distance = median_distance(X) if self.lengthscale == "median" else None
+        return math.sqrt(X.shape[1] if distance is None else distance)
 
 
 @dataclass(frozen=True, kw_only=True)

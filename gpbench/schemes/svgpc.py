@@ -111,7 +111,7 @@ class Run:
     ) -> None:
         self.iteration, self.stopped_by = 0, "on_step"
         self._settings, self._X, self._y, self._likelihood, self._rng = settings, X, np.asarray(y), likelihood, rng
-        kernel = settings.initial_kernel(X.shape[1])
+        kernel = settings.initial_kernel(X)
         self.basis, self.q = BatchBasis(kernel, Z), NaturalGaussian.prior(len(Z))
         self._rates = WarmUp(settings.first_rate, settings.rate, steps=settings.warmup)
         self._learns = settings.hyperparameters == "learned" and settings.hyper_rate > 0

@@ -110,9 +110,7 @@ class VIMGPC(SearchSettings, MinibatchSettings, GPSettings):
 
         def start() -> BatchRun | StochasticRun:
             Z = [inducing.for_latent(c).choose(X) for c in range(classes)]
-            bound = RobustMaxBound(
-                self.initial_kernel(X.shape[1]), likelihood, Z=Z, whitened=self.whiten, size=self.block_rows
-            )
+            bound = RobustMaxBound(self.initial_kernel(X), likelihood, Z=Z, whitened=self.whiten, size=self.block_rows)
             if self.mode == "batch" or (self.mode == "auto" and len(X) <= BATCH_UP_TO):
                 return BatchRun(self, bound, X, y, classes=classes)
             return StochasticRun(self, bound, X, y, classes=classes, rng=rng)

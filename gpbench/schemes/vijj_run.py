@@ -92,7 +92,7 @@ class Run:
         self._form = jaakkola_jordan if settings.bound == "jj" else taylor
         self.stopped_by = "on_step"
         self.evaluations = Evaluations(settings.max_iterations, posterior=self.posterior)
-        basis = Basis(settings.initial_kernel(X.shape[1]), Z)
+        basis = Basis(settings.initial_kernel(X), Z)
         n, M = len(y), len(Z)
         prior = Collapsed(-math.inf, Whitened.prior(M), np.eye(M), Pending(M).sums)
         self._state = _State(basis, np.ones(n) if settings.variant == "full" else np.zeros(n), prior)

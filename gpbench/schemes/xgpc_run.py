@@ -65,7 +65,7 @@ class Run:
         self.iteration, self.stopped_by = 0, "on_step"
         self._settings, self._X, self._y, self._rng, self._likelihood = settings, X, y, rng, likelihood
         self._signs = np.where(np.asarray(y) == 1, 1, -1).astype(np.int8)  # a byte a row: more of them fit the cache
-        kernel = settings.initial_kernel(X.shape[1])
+        kernel = settings.initial_kernel(X)
         self._state = State(kernel, inducing.choose(X))
         self._steps = KernelSteps(
             kernel,

@@ -124,7 +124,7 @@ def test_methods_as_json():
     assert (good["id"], good["tasks"], good["version"]) == ("good", ["binary", "multiclass"], 3)
     assert good["settings"][0] == {
         "name": "rate", "type": "float", "default": None, "values": "a number in [0, 1] or none", "choices": [],
-        "minimum": 0.0, "maximum": 1.0, "optional": True, "help": "Step size.",
+        "minimum": 0.0, "maximum": 1.0, "optional": True, "rules": [], "help": "Step size.",
     }  # fmt: skip
     assert broken["settings"] is None
     assert len(found["problems"]) == 2

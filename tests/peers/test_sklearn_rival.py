@@ -46,7 +46,9 @@ def test_it_is_scikit_learns_own_fit(fitted, moons, settings, kernel):
 def test_fixed_hyper_parameters_and_a_limit_on_evaluations(fitted, moons):
     X, y = moons(40)
     fixed = fitted(SklearnGPC(hyperparameters="fixed"), X, y)
-    assert fixed.latents[0].kernel.theta == pytest.approx(SklearnGPC().initial_kernel(2).theta, abs=1e-12)
+    assert fixed.latents[0].kernel.theta == pytest.approx(
+        SklearnGPC().initial_kernel(np.zeros((1, 2))).theta, abs=1e-12
+    )
     assert (fixed.facts["iterations"], fixed.facts["stopped_by"]) == (1, "converged")
     few = fitted(SklearnGPC(max_iterations=3), X, y)
     assert (few.facts["iterations"], few.facts["stopped_by"]) == (3, "iterations")

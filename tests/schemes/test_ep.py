@@ -65,7 +65,7 @@ def test_fixed_hyperparameters_take_one_step_and_stay():
     posterior = fit(scheme, X, y, on_step=steps.append)
     assert len(steps) == 1
     assert posterior.facts["stopped_by"] == "converged"
-    assert (posterior.latents[0].kernel.theta == scheme.initial_kernel(2).theta).all()
+    assert (posterior.latents[0].kernel.theta == scheme.initial_kernel(np.zeros((1, 2))).theta).all()
 
 
 def test_stops_when_told_with_the_best_state():

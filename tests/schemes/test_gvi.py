@@ -246,7 +246,7 @@ def test_hyperparameters_of_the_oracle(read_oracle):
     scheme = GVIFixedPoint(
         kernel="se", lengthscale=1.0, noise=0.0, mean=inputs["mean_constant"], hyper_gradient_tolerance=1e-6
     )
-    kernel = scheme.initial_kernel(2)
+    kernel = scheme.initial_kernel(np.zeros((1, 2)))
     observation = Observation(Poisson(), inputs["mean_constant"])  # here the mean stays
     found = []
 

@@ -65,7 +65,7 @@ def test_no_sparse_q_does_better(link):
     scheme = KL(link=link, hyperparameters="fixed", variance=20.0)
     best = fit(scheme, X, y).facts["bound"]
     for M in (5, 20):
-        bound = KLBound(scheme.initial_kernel(2), likelihood(link), whitened=True, M=M, d=2)
+        bound = KLBound(scheme.initial_kernel(np.zeros((1, 2))), likelihood(link), whitened=True, M=M, d=2)
         x = bound.start(X[:M])
         assert bound.at(x, X, y, basis=bound.basis(x)).value < best
 
@@ -77,7 +77,7 @@ def test_with_fixed_hyperparameters_one_evaluation_is_all():
     (latent,) = posterior.latents
     assert len(steps) == 1
     assert posterior.facts["stopped_by"] == "converged"
-    assert np.array_equal(latent.kernel.theta, KL().initial_kernel(2).theta)
+    assert np.array_equal(latent.kernel.theta, KL().initial_kernel(np.zeros((1, 2))).theta)
 
 
 def test_the_latent_marginals_at_the_rows_are_those_of_q():

@@ -94,7 +94,7 @@ def test_what_is_to_stay_stays(options, moved):
     scheme = KLSp(max_iterations=60, freeze_iterations=3, **options)
     rule = InducingRule("kmeans", count=6, seed=1)
     (latent,) = fit(scheme, X, y, rule=rule).latents
-    assert (latent.kernel.theta != scheme.initial_kernel(2).theta).any() == moved[0]
+    assert (latent.kernel.theta != scheme.initial_kernel(np.zeros((1, 2))).theta).any() == moved[0]
     assert (rule.choose(X) != latent.Z).any() == moved[1]
 
 

@@ -54,7 +54,7 @@ def test_learns_everything(optimizer, whiten, kernel):
     posterior = fit(scheme, X, y, rule=rule)
     assert posterior.score(X, y).error.mean() < 0.2
     (latent,) = posterior.latents
-    assert (latent.kernel.theta != scheme.initial_kernel(2).theta).all()
+    assert (latent.kernel.theta != scheme.initial_kernel(np.zeros((1, 2))).theta).all()
     assert (rule.choose(X) != latent.Z).all()
 
 
@@ -70,7 +70,7 @@ def test_the_first_steps_move_q_alone():
 
     scheme = KLSpSGD(freeze_iterations=5, max_iterations=8, batch_size=20)
     fit(scheme, X, y, on_step=look)
-    assert (kernels[4] == scheme.initial_kernel(2).theta).all()
+    assert (kernels[4] == scheme.initial_kernel(np.zeros((1, 2))).theta).all()
     assert (inputs[4] == inputs[0]).all()
     assert (means[0] != 0).all()
     assert (kernels[5] != kernels[4]).all()
@@ -91,7 +91,7 @@ def test_what_is_to_stay_stays(options, moved, optimizer):
     scheme = KLSpSGD(max_iterations=12, freeze_iterations=2, batch_size=20, optimizer=optimizer, **options)
     rule = InducingRule("kmeans", count=6, seed=1)
     (latent,) = fit(scheme, X, y, rule=rule).latents
-    assert (latent.kernel.theta != scheme.initial_kernel(2).theta).any() == moved[0]
+    assert (latent.kernel.theta != scheme.initial_kernel(np.zeros((1, 2))).theta).any() == moved[0]
     assert (rule.choose(X) != latent.Z).any() == moved[1]
 
 

@@ -80,7 +80,7 @@ def test_what_is_to_stay_stays(options, moved):
     scheme = MFSp(max_iterations=20, **options)
     rule = InducingRule("kmeans", count=6, seed=1)
     (latent,) = fit(scheme, X, y, rule=rule).latents
-    assert (latent.kernel.theta != scheme.initial_kernel(2).theta).any() == moved[0]
+    assert (latent.kernel.theta != scheme.initial_kernel(np.zeros((1, 2))).theta).any() == moved[0]
     assert (rule.choose(X) != latent.Z).any() == moved[1]
 
 
@@ -100,7 +100,7 @@ def test_it_lies_below_the_best_gaussian_bound(variance):
     Z = InducingRule("kmeans", count=6, seed=1).choose(X)
     scheme = MFSp(hyperparameters="fixed", learn_inducing=False, variance=variance)
     ours = fit(scheme, X, y).facts["bound"]
-    bound = KLBound(scheme.initial_kernel(2), likelihood("probit"), whitened=True, M=6, d=2)
+    bound = KLBound(scheme.initial_kernel(np.zeros((1, 2))), likelihood("probit"), whitened=True, M=6, d=2)
     x = bound.start(Z)
     basis, q = bound.basis(x), bound.layout.q_size
 

@@ -79,7 +79,7 @@ def test_hyperparameters_move_unless_they_are_fixed(name):
     fixed = fit(
         type(SCHEMES[name])(**settings | {"hyperparameters": "fixed", "learn_inducing": False}), X, y, classes=3
     )
-    start = SEPMGPC().initial_kernel(2)
+    start = SEPMGPC().initial_kernel(np.zeros((1, 2)))
     assert all(latent.kernel.values() == start.values() for latent in fixed.latents)
     assert all(latent.kernel.values() != start.values() for latent in learned.latents)
     assert (RANDOM.for_latent(1).choose(X) == fixed.latents[1].Z).all()

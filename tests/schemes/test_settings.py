@@ -2,22 +2,43 @@ import numpy as np
 import pytest
 
 from gpbench.errors import UsageError
+from gpbench.schemes.base import settings_of
 from gpbench.schemes.settings import GPSettings
 
 
 def test_schemes_start_from_the_root_of_the_number_of_inputs():
-    kernel = GPSettings().initial_kernel(16)
+    kernel = GPSettings().initial_kernel(np.zeros((1, 16)))
     assert kernel.theta == pytest.approx(np.log([1.0, *[4.0] * 16, 0.05]))
 
 
 def test_starting_values_are_settings():
-    kernel = GPSettings(kernel="se", lengthscale=5.0, variance=2.0, noise=0.0).initial_kernel(3)
+    kernel = GPSettings(kernel="se", lengthscale=5.0, variance=2.0, noise=0.0).initial_kernel(np.zeros((1, 3)))
     assert kernel.theta == pytest.approx(np.log([2.0, 5.0]))
+
+
+def test_the_median_rule_starts_from_the_root_of_the_median_distance():
+    X = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0], [6.0, 8.0]])  # distances 5, 5, 10, 0, 5, 5
+    kernel = GPSettings(kernel="se", lengthscale="median", noise=0.0).initial_kernel(X)
+    assert kernel.theta == pytest.approx(np.log([1.0, np.sqrt(5.0)]))
+
+
+def test_the_median_rule_has_an_answer_where_all_rows_are_equal():
+    kernel = GPSettings(kernel="se", lengthscale="median", noise=0.0).initial_kernel(np.ones((3, 4)))
+    assert kernel.theta == pytest.approx(np.log([1.0, 2.0]))
+
+
+def test_length_scales_are_numbers_or_the_rule():
+    (known,) = [each for each in settings_of(GPSettings) if each.name == "lengthscale"]
+    assert (known.parse("median"), known.parse("2"), known.parse("none")) == ("median", 2.0, None)
+    assert known.check("median") == "median"
+    for bad in ("mean", "-1"):
+        with pytest.raises(UsageError, match=r"a number in .* or median or none; got"):
+            known.parse(bad)
 
 
 def test_unknown_kernels_are_refused():
     with pytest.raises(UsageError, match="did you mean se-ard"):
-        GPSettings(kernel="se-arg").initial_kernel(3)
+        GPSettings(kernel="se-arg").initial_kernel(np.zeros((1, 3)))
 
 
 def test_the_rule_carries_the_splits_seed():

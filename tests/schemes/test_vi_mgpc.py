@@ -102,7 +102,7 @@ def test_fixed_parts_stay_where_they_are(mode):
     rule = InducingRule("random", count=12, seed=3)
     for c, latent in enumerate(posterior.latents):
         assert np.array_equal(latent.Z, rule.for_latent(c).choose(X))
-        assert latent.kernel.values() == VIMGPC(variance=2.0, noise=0.3).initial_kernel(2).values()
+        assert latent.kernel.values() == VIMGPC(variance=2.0, noise=0.3).initial_kernel(np.zeros((1, 2))).values()
         assert latent.m_w.any()
 
 

@@ -49,7 +49,7 @@ def test_learns(name):
     assert posterior.facts["iterations"] == len(bounds) <= 80
     assert bounds[-1][1] > bounds[0][1]
     assert posterior.score(X, y).error.mean() < 0.2
-    assert (posterior.latents[0].kernel.theta != scheme.initial_kernel(2).theta).all()
+    assert (posterior.latents[0].kernel.theta != scheme.initial_kernel(np.zeros((1, 2))).theta).all()
 
 
 @pytest.mark.parametrize("name", ["vi-jj", "vi-jj-hybrid", "vi-jj-full"])
@@ -97,7 +97,7 @@ def test_fixed_hyperparameters_stay_and_xi_settles():
         scheme = VIJJ(hyperparameters="fixed", tolerance=1e-12, value_tolerance=1e-14, **VARIANTS[name])
         steps = []
         (latent,) = fit(scheme, X, y, on_step=lambda step, to=steps: to.append(step.bound)).latents
-        assert (latent.kernel.theta == scheme.initial_kernel(2).theta).all()
+        assert (latent.kernel.theta == scheme.initial_kernel(np.zeros((1, 2))).theta).all()
         bounds.append(steps[-1])
     assert bounds[0] == pytest.approx(bounds[1], abs=1e-6)
 
