@@ -5,7 +5,6 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from gpbench.bench.methods import methods
 from gpbench.bench.plan import DESCRIPTIVE
 from gpbench.bench.plan_read import find_plan, shipped
 from gpbench.cli import main
@@ -13,10 +12,7 @@ from gpbench.data.catalogue import entries
 from gpbench.report.published import read_published
 from gpbench.report.renderers import RENDERERS, check_figure
 
-#: Methods that plans name and that are still to come: what must load is tested once they are there.
-TO_COME = {"epgpc", "sep-mgpc"} - set(methods())
-pytestmark = pytest.mark.skipif(bool(TO_COME), reason=f"plans name {', '.join(sorted(TO_COME))}, still to come")
-PLANS = {} if TO_COME else {name: find_plan(name) for name in shipped()}
+PLANS = {name: find_plan(name) for name in shipped()}
 
 #: Plans with data that are generated, or that come with scikit-learn; of those with others, these alone are run.
 NEAR = {"embedded", "generated"}

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import gpbench
-from gpbench.bench.methods import methods
 from gpbench.bench.plan_blocks import blocks
 from gpbench.bench.plan_read import read_plan
 from gpbench.bench.plan_reduce import quick_form
@@ -15,9 +14,6 @@ from gpbench.report.renderers import check_figure
 
 PAPER = Path(gpbench.__file__).parent / "papers" / "villacampa2017"
 ITEMS = {"table1", "fig1", "fig2", "table2", "fig3", "fig4", "fig5", "fig5-airline"}
-
-
-pytestmark = pytest.mark.skipif("sep-mgpc" not in methods(), reason="its plans name sep-mgpc, which is not there yet")
 
 
 def plan(item):

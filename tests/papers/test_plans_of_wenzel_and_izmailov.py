@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 
 import gpbench
-from gpbench.bench.methods import methods
 from gpbench.bench.plan_blocks import blocks
 from gpbench.bench.plan_read import read_plan
 from gpbench.report.published import find_printed, read_published
 
-needs_epgpc = pytest.mark.skipif("epgpc" not in methods(), reason="plans of wenzel2019 name epgpc, still to come")
 PAPERS = Path(gpbench.__file__).parent / "papers"
 ITEMS = {
     "wenzel2019": {"fig1", "table1", "fig2", "fig3", "fig4", "fig5", "fig6"},
@@ -28,7 +26,6 @@ def test_every_item_has_a_plan(paper):
     assert {path.stem for path in (PAPERS / paper).glob("*.toml")} == ITEMS[paper]
 
 
-@needs_epgpc
 def test_every_printed_number_of_wenzel2019_s_table_has_its_block():
     whole = plan("wenzel2019/table1")
     printed = read_published(whole)
@@ -37,14 +34,12 @@ def test_every_printed_number_of_wenzel2019_s_table_has_its_block():
     assert [found[id(each)] for each in printed] == [1] * 117
 
 
-@needs_epgpc
 def test_samples_of_large_sets_are_never_judged_as_the_sets():
     whole = plan("wenzel2019/table1")
     samples = {name for name in whole.datasets if whole.override(name).incomparable}
     assert samples == {"click-prediction-small", "higgs-11k", "susy-1k"}
 
 
-@needs_epgpc
 def test_wenzel2019_s_figures_and_table_share_their_cells():
     def described(name):
         return {
@@ -60,7 +55,6 @@ def test_wenzel2019_s_figures_and_table_share_their_cells():
     assert {dataset for dataset, _ in figures} == {dataset for dataset, _ in table}
 
 
-@needs_epgpc
 def test_wenzel2019_sets_what_its_paper_sets():
     for block in blocks(plan("wenzel2019/table1")):
         settings = block.settings
