@@ -100,7 +100,7 @@ class EPSettings(KernelSettings):
         UsageError
             The likelihood is not EP's.
         DataError
-            All labels are the same: the evidence then grows without end as the function does.
+            A label is none of the classes.
         """
         needed = self.likelihood("binary" if classes == 2 else "multiclass", classes)
         check_ep_targets(self.name, y, needed=needed, given=likelihood, classes=classes)

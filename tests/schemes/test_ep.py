@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpbench.errors import DataError, NumericalError, UsageError
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model import ep_full
 from gpbench.model.inducing import InducingRule
 from gpbench.model.likelihoods import likelihood
@@ -95,12 +95,6 @@ def test_too_many_rows_are_refused_unless_asked_for():
     with pytest.raises(UsageError, match=r"at most 30 rows \(max_rows\); got 40"):
         fit(EP(max_rows=30), X, y)
     fit(EP(max_rows=40, hyperparameters="fixed"), X, y)
-
-
-def test_one_class_only_is_refused():
-    X, y = rows(20)
-    with pytest.raises(DataError, match=r"two classes or more; got 20 rows of \[1\]"):
-        fit(EP(), X, np.ones_like(y))
 
 
 def test_other_tasks_and_links_are_refused():

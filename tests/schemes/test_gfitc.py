@@ -163,8 +163,8 @@ def test_same_seed_same_bits():
 
 def test_refusals():
     X, y = rows()
-    with pytest.raises(DataError, match="two classes or more"):
-        fit(GFITC(), X, np.zeros_like(y))
+    with pytest.raises(DataError, match=r"labels must lie in 0\.\.1; got values from 0 to 2"):
+        fit(GFITC(), X, 2 * y)
     with pytest.raises(UsageError, match="needs the likelihood probit"):
         fit(GFITC(), X, y, model=likelihood("logit"))
     with pytest.raises(UsageError, match="without label noise"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpbench.bench.methods import method
-from gpbench.errors import DataError, NumericalError, UsageError
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model.ep_moving import MovingSites
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.base import StopTraining
@@ -106,8 +106,6 @@ def test_absent_and_single_rows_of_a_class(name):
     y[5] = 3
     posterior = fit(SCHEMES[name], X, y, classes=5)
     assert np.isfinite(nll(posterior, X, y))
-    with pytest.raises(DataError, match="two classes or more"):
-        fit(SCHEMES[name], X, np.zeros(len(X), dtype=int), classes=3)
 
 
 @pytest.mark.parametrize("name", SCHEMES)
