@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from gpbench.errors import StoreError, UsageError, reason
 from gpbench.report.files import write_atomically
 from gpbench.report.plan_numbers import entries_of
-from gpbench.report.plan_table import head_words, plan_csv, plan_display
+from gpbench.report.plan_table import plan_csv, table_words
 from gpbench.report.plan_words import head_notes
 from gpbench.report.renderers import renderer_of
 from gpbench.report.scores import SCORED, with_scores
-from gpbench.report.table import RENDERERS
 from gpbench.terminal import duration, printable
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def plan_text(plan: Plan, cells: Sequence[Mapping[str, Any]], form: str) -> str:
     results = entries_of(plan, cells)
     if form == "csv":
         return plan_csv(plan, results)
-    return head_words(plan, form) + "\n\n" + RENDERERS[form](plan_display(plan, results))
+    return table_words(plan, results, form)
 
 
 def plan_page(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> str:

@@ -11,6 +11,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.plan_blocks import swept_words
+from gpbench.report.claim_tables import claim_words
 from gpbench.report.display import NONE, Display, Line
 from gpbench.report.files import write_atomically
 from gpbench.report.plan_numbers import Entry, Result, entries_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.plan import Plan
 
-__all__ = ["HEADS", "head_words", "plan_csv", "plan_display", "render"]
+__all__ = ["HEADS", "head_words", "plan_csv", "plan_display", "render", "table_words"]
 
 #: Metric -> head of its rows.
 HEADS = {
@@ -41,15 +42,26 @@ HEADS = {
 def render(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write the table as text, Markdown and csv; see :mod:`gpbench.report.renderers`."""
     results = entries_of(plan, cells)
-    shown = plan_display(plan, results)
     written = []
     for form in ("text", "markdown"):
         path = folder / f"table{ENDINGS[form]}"
-        write_atomically(path, head_words(plan, form) + "\n\n" + RENDERERS[form](shown))
+        write_atomically(path, table_words(plan, results, form))
         written.append(path)
     path = folder / f"table{ENDINGS['csv']}"
     write_atomically(path, plan_csv(plan, results))
     return [*written, path]
+
+
+def table_words(plan: Plan, results: Sequence[Result], form: str) -> str:
+    """The table in a format of tables other than csv: its head, itself, and the paper's claims that it decides.
+
+    Raises
+    ------
+    UsageError
+        The claims cannot be read.
+    """
+    pieces = [head_words(plan, form) + "\n", RENDERERS[form](plan_display(plan, results)), claim_words(plan, form)]
+    return "\n".join(filter(None, pieces))
 
 
 def head_words(plan: Plan, form: str) -> str:

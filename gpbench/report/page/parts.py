@@ -41,7 +41,7 @@ class Part:
     notes : sequence of str
         What must be read first.
     tables : sequence of (str, Display)
-        With their captions.
+        With their captions; they stand below the pictures.
     pictures : sequence of Picture
     """
 
@@ -74,7 +74,7 @@ def pictures_of(paths: Sequence[Path]) -> list[Picture]:
 def part_section(part: Part) -> Markup:
     """The inside of a part's section."""
     tables = [display_table(shown, caption=caption) for caption, shown in part.tables]
-    return join(note_list(part.notes), *tables, *map(_figure, part.pictures))
+    return join(note_list(part.notes), *map(_figure, part.pictures), *tables)
 
 
 def _figure(picture: Picture) -> Markup:

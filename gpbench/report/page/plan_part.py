@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from gpbench.report.claim_tables import claim_display
 from gpbench.report.page.parts import Part, pictures_of
 from gpbench.report.plan_words import head_notes
 from gpbench.report.renderers import renderer_of
@@ -33,12 +34,14 @@ def plan_part(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> Part:
         What the plan's renderer raises.
     """
     title = " ".join(part for part in (plan.paper, plan.title) if part)
+    shown_claims = claim_display(plan)
+    claims = [] if shown_claims is None else [("Claims of the paper that this decides", shown_claims)]
     if plan.render == "table":
         from gpbench.report.plan_numbers import entries_of  # noqa: PLC0415  # pages of stored cells need no plans
         from gpbench.report.plan_table import plan_display  # noqa: PLC0415
 
         shown = plan_display(plan, entries_of(plan, cells))
-        return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, shown)])
+        return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, shown), *claims])
     with TemporaryDirectory() as folder:
         pictures = pictures_of(renderer_of(plan)(plan, cells, Path(folder)))
-    return Part(title=title, notes=head_notes(plan)[1:], pictures=pictures)
+    return Part(title=title, notes=head_notes(plan)[1:], tables=claims, pictures=pictures)
