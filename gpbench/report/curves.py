@@ -41,8 +41,8 @@ METRICS = {
     "accuracy": "test accuracy",
     "bound": "objective (nats)",
 }
-#: Metrics of which more is better: what runs off the scale does so at the bottom.
-_MORE = frozenset({"accuracy", "bound"})
+#: Metrics of which more is better, and what they are measured from: what runs off the scale does so at the bottom.
+_MORE = {"accuracy": 1.0, "bound": 0.0}
 
 _BANDS = {
     "sd": "mean ± 1 standard deviation over splits",
@@ -132,7 +132,7 @@ def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: S
         for offset, metric in enumerate(metrics):
             ax = drawn.add_subplot(rows, columns, place * len(metrics) + offset + 1)
             curves = [(group, curve_of(group, metric, spread=spread)) for group in members]
-            _panel(ax, curves, styles, more=metric in _MORE)
+            _panel(ax, curves, styles, top=_MORE.get(metric))
             ax.set_title(printable(dataset), loc="left")
             if not head:
                 ax.set_title(printable(split), loc="right", fontsize=7.5, fontweight="normal", color="#737373")
@@ -147,10 +147,12 @@ def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: S
     return drawn
 
 
-def _panel(ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, more: bool = False) -> None:
-    """Draw the curves of one metric on one data set."""
+def _panel(
+    ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, top: float | None = None
+) -> None:
+    """Draw the curves of one metric on one data set; ``top`` as in :func:`_limits`."""
     only = [curve for _, curve in curves]
-    times, values = time_limits(only), _limits(only, more=more)
+    times, values, more = time_limits(only), _limits(only, top=top), top is not None
     time_axis(ax, times)
     ax.set_ylim(*values)
     ax.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
@@ -185,12 +187,16 @@ def _panel(ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, St
         )
 
 
-def _limits(curves: Sequence[Curve], *, more: bool) -> tuple[float, float]:
-    """Lowest and highest value shown, so that the better end is seen whole."""
-    if not more:
+def _limits(curves: Sequence[Curve], *, top: float | None) -> tuple[float, float]:
+    """Lowest and highest value shown, so that the better end is seen whole.
+
+    Where more is better, values are looked at from ``top``: what an accuracy lacks of one is an error, whose scale
+    tells an early spike from what is worth seeing.
+    """
+    if top is None:
         return value_limits(curves)
-    low, high = value_limits([replace(curve, mean=-curve.mean) for curve in curves])
-    return -high, -low
+    low, high = value_limits([replace(curve, mean=top - curve.mean) for curve in curves])
+    return top - high, top - low
 
 
 def _point(ax: Axes, curve: Curve, style: Style, label: str, *, until: float) -> None:

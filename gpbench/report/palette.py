@@ -38,6 +38,7 @@ _Line = Literal["-"] | tuple[float, tuple[float, ...]]
 _SOLID: _Line = "-"
 _DASHED: _Line = (0.0, (5.0, 1.5))
 _DOTTED: _Line = (0.0, (1.5, 1.5))
+_DASHDOT: _Line = (0.0, (5.0, 1.5, 1.5, 1.5))
 _LINES: tuple[_Line, ...] = (_SOLID, (0.0, (6.0, 1.5)), (0.0, (6.0, 1.5, 1.5, 1.5)), _DOTTED)
 
 #: Method -> colour, line, marker.
@@ -64,10 +65,10 @@ _FIXED: dict[str, tuple[str, _Line, str]] = {
     # izmailov2016
     "vi-jj": (GREEN, _DASHED, "o"),
     "vi-taylor": (ORANGE, _DOTTED, "s"),
-    "vi-jj-hybrid": (TEAL, _DASHED, "D"),
+    "vi-jj-hybrid": (BLUE, _DASHDOT, "D"),
     "vi-jj-full": (WINE, _DOTTED, "^"),
     "svi-adadelta": (VERMILION, _DASHED, "v"),
-    "klsp-batch-z-fixed": (INDIGO, _DASHED, "P"),
+    "klsp-batch-z-fixed": (GREY, _DASHED, "P"),
     # sheth2015
     "gvi-fixed-point": (BLUE, _SOLID, "H"),
     "gvi-gradient": (VERMILION, _SOLID, "<"),
