@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gpbench.errors import UsageError
 from gpbench.peers.scheme import Rival
 from gpbench.schemes.base import setting
+from gpbench.schemes.row_limit import check_row_limit
 from gpbench.schemes.settings import GPSettings
 
 if TYPE_CHECKING:
@@ -102,9 +102,5 @@ class SklearnGPC(Rival):
         UsageError
             There are more rows than ``max_rows``.
         """
-        if len(X) > self.max_rows:
-            raise UsageError(
-                f"sklearn-gpc factorises a matrix of all rows: expected at most max_rows = {self.max_rows} rows; "
-                f"got {len(X)}"
-            )
+        check_row_limit(self.name, len(X), max_rows=self.max_rows)
         return np.empty((0, X.shape[1]))

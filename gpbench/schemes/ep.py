@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gpbench.errors import UsageError
 from gpbench.model.ep_factors import ProbitFactors
 from gpbench.model.ep_full import FullEP
 from gpbench.schemes.base import setting
@@ -32,6 +31,7 @@ from gpbench.schemes.batch_settings import LOG_BOUND
 from gpbench.schemes.binary import binary_likelihood
 from gpbench.schemes.ep_climb import Climb
 from gpbench.schemes.ep_settings import EPSettings
+from gpbench.schemes.row_limit import check_row_limit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,11 +81,7 @@ class EP(EPSettings):
         UsageError
             There are too many rows.
         """
-        if len(X) > self.max_rows:
-            raise UsageError(
-                f"{self.name} needs matrices of rows by rows and takes at most {self.max_rows} rows (max_rows); "
-                f"got {len(X)}"
-            )
+        check_row_limit(self.name, len(X), max_rows=self.max_rows)
         return Climb(self, _Evidence(self, X[0 : len(X)], y), likelihood, classes)
 
 

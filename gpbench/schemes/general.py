@@ -19,6 +19,7 @@ from gpbench.model.likelihoods import Gaussian, Likelihood, Logit, Ordinal, Pois
 from gpbench.model.observation import Observation
 from gpbench.schemes.base import setting
 from gpbench.schemes.binary import trained
+from gpbench.schemes.row_limit import check_row_limit
 from gpbench.schemes.settings import GPSettings
 
 if TYPE_CHECKING:
@@ -202,8 +203,4 @@ class GeneralScheme(GPSettings):
     def _check_subset(self, active: ActiveSet) -> None:
         if active.y is None:
             raise UsageError(f"{self.title} trains on the active set, whose targets are not known")
-        if len(active.Z) > self.max_rows:
-            raise UsageError(
-                f"{self.title} needs matrices of the subset's size: expected at most max_rows = {self.max_rows} rows; "
-                f"got {len(active.Z)}"
-            )
+        check_row_limit(self.title, len(active.Z), max_rows=self.max_rows)

@@ -39,6 +39,7 @@ from gpbench.model.sampled import SampledPosterior
 from gpbench.schemes.base import OnStep, Step, StopTraining, setting
 from gpbench.schemes.binary import binary_likelihood
 from gpbench.schemes.gibbs_diagnostics import autocorrelation_times, standard_errors
+from gpbench.schemes.row_limit import check_row_limit
 from gpbench.schemes.settings import KernelSettings
 
 if TYPE_CHECKING:
@@ -98,11 +99,7 @@ class Gibbs(KernelSettings):
         if likelihood.name != "logit":
             raise UsageError(f"gibbs needs the likelihood logit; got {likelihood.name}")
         likelihood.check_targets(y, classes)
-        if len(X) > self.max_rows:
-            raise UsageError(
-                f"gibbs factorises a matrix of all rows at each sweep: expected at most max_rows = {self.max_rows} "
-                f"rows; got {len(X)}"
-            )
+        check_row_limit("gibbs", len(X), max_rows=self.max_rows)
         try:
             run = _Run(self, np.array(X[0 : len(X)], dtype=np.float64), y, likelihood=likelihood)
         except NumericalError as error:

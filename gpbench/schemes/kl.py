@@ -29,6 +29,7 @@ from gpbench.schemes.base import setting
 from gpbench.schemes.batch_settings import OptimizerChoice
 from gpbench.schemes.binary import binary_likelihood, trained
 from gpbench.schemes.nested import NestedRun
+from gpbench.schemes.row_limit import check_row_limit
 from gpbench.schemes.settings import KernelSettings
 
 if TYPE_CHECKING:
@@ -86,10 +87,7 @@ class KL(OptimizerChoice, KernelSettings):
         UsageError
             There are more rows than ``max_rows``, or the likelihood is another one.
         """
-        if len(X) > self.max_rows:
-            raise UsageError(
-                f"{self.name} holds n x n matrices and takes at most {self.max_rows} rows; got {len(X)} (set max_rows)"
-            )
+        check_row_limit(self.name, len(X), max_rows=self.max_rows)
         if likelihood.name not in {"probit", "logit"}:
             raise UsageError(f"{self.name} needs the likelihood probit or logit; got {likelihood.name}")
         likelihood.check_targets(y, classes)

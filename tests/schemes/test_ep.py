@@ -92,7 +92,7 @@ def test_keeps_to_its_evaluations():
 
 def test_too_many_rows_are_refused_unless_asked_for():
     X, y = rows(40)
-    with pytest.raises(UsageError, match=r"at most 30 rows \(max_rows\); got 40"):
+    with pytest.raises(UsageError, match=r"at most max_rows = 30 rows; got 40; .* set max_rows=40"):
         fit(EP(max_rows=30), X, y)
     fit(EP(max_rows=40, hyperparameters="fixed"), X, y)
 

@@ -156,10 +156,10 @@ def test_too_many_rows_are_refused_before_memory_is_taken():
         def __getitem__(self, rows):
             raise AssertionError
 
-    with pytest.raises(UsageError, match="at most 2000 rows; got 2001"):
+    with pytest.raises(UsageError, match=r"kl needs .* at most max_rows = 2000 rows; got 2001; .* set max_rows=2001"):
         fit(KL(), Many(), np.zeros(2001, dtype=int))
     X, y = two_moons()
-    with pytest.raises(UsageError, match="at most 39 rows; got 40"):
+    with pytest.raises(UsageError, match="at most max_rows = 39 rows; got 40"):
         fit(KL(max_rows=39), X, y)
 
 
