@@ -25,6 +25,10 @@ __all__ = ["command"]
 @click.option("--likelihood", metavar="L", help="In place of the method's own.")
 @click.option("--max-seconds", type=float, metavar="S", help="Training seconds after which a cell is stopped.")
 @click.option("--max-iterations", type=int, metavar="I", help="Iterations after which a cell is stopped.")
+@click.option(
+    "--scaling", type=click.Choice(["standard", "common", "none"]), default="standard", show_default=True,
+    help="Of inputs by the training rows: each column by its own spread, all by one number, or not at all.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of splits and schemes.")
 @click.option("--jobs", type=int, default=1, show_default=True, metavar="J", help="Cells at a time; disturbs clocks.")
 @click.option("--threads", type=int, default=1, show_default=True, metavar="T", help="BLAS threads of a cell.")
@@ -55,6 +59,7 @@ def command(
     likelihood: str | None,
     max_seconds: float | None,
     max_iterations: int | None,
+    scaling: str,
     seed: int,
     jobs: int,
     threads: int,
@@ -107,6 +112,7 @@ def command(
         sources=sources_of(datasets, config, target=target, task=task, impute=impute),
         split=protocol_of(split, folds),
         limits=limits,
+        scaling=scaling,
         seed=seed,
         threads=threads,
         jobs=jobs,

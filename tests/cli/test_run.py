@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from gpbench.bench import methods as methods_module
 from gpbench.bench.store import Store
 from gpbench.cli import main
+from gpbench.data.scaling import SCALINGS
 from gpbench.model.posterior import load_posterior
 
 FAKES = Path(__file__).parents[1] / "bench"
@@ -128,9 +129,35 @@ def test_options_reach_the_cells(fake):
     assert (cell["metrics"]["iterations"], cell["provenance"]["threads"]) == (2, 2)
 
 
+def test_scaling_is_that_of_a_plan(fake, place):
+    """Every word of a plan, with the same cells: a plan's are found stored."""
+    wanted = ["-m", "fake", "-d", DATA, "--folds", 2, "--set", "rate=0"]  # its steps overflow where nothing is scaled
+    seen = {}
+    for scaling in SCALINGS:
+        found = as_json(*wanted, "--scaling", scaling)
+        assert {cell["scaling"] for cell in found["cells"]} == {scaling}
+        seen[scaling] = fake.CALLS[-1][0][:]
+        calls = len(fake.CALLS)
+        plan = (
+            f'title = "T"\ndatasets = ["{DATA}"]\nsplit = "folds:2"\nscaling = "{scaling}"\n[methods.fake]\nrate = 0\n'
+        )
+        (place / "mine.toml").write_text(plan, encoding="utf-8")
+        assert gpbench("reproduce", "mine.toml").exit_code == 0
+        assert len(fake.CALLS) == calls
+        provenance = json.loads((place / "results" / "reproduced" / "mine" / "provenance.json").read_text())
+        assert provenance["keys"] == sorted(cell["key"] for cell in found["cells"])
+    np.testing.assert_allclose(seen["standard"].std(axis=0), 1, rtol=1e-12)
+    spread = seen["none"].std(axis=0)
+    np.testing.assert_allclose(seen["common"].std(axis=0), spread / np.sqrt((spread**2).mean()), rtol=1e-12)
+    plain = as_json(*wanted)
+    assert {cell["scaling"] for cell in plain["cells"]} == {"standard"}
+    assert len(fake.CALLS) == 6
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--scaling", "commn"], "Invalid value for '--scaling'"),
         (["-m", "fke"], "unknown method 'fke'; did you mean fake?"),
         (["-d", "brest-cancer"], "unknown data set 'brest-cancer'; did you mean breast-cancer"),
         (["-d", "wine"], "method fake cannot do wine: its task is multiclass; fake does binary"),
