@@ -16,6 +16,7 @@ from gpbench.model.posterior import Posterior
 from gpbench.schemes.base import StopTraining
 from gpbench.schemes.batch_settings import Evaluations
 from gpbench.schemes.general_hyper import HyperSettings, State, Trial, climb_hyper
+from gpbench.schemes.general_starts import Starts
 
 if TYPE_CHECKING:
     from gpbench.model.observation import Observation
@@ -128,6 +129,7 @@ class Run:
         kernel = settings.initial_kernel(X)
         basis = Basis(kernel, active.Z)
         self._state = State(basis, observation, GaussianV.prior(len(active.Z)))
+        self._starts = Starts(self._rows)
         self._settled = False
         self._converged = True
         self._warm: GaussianV | None = None
@@ -166,8 +168,11 @@ class Run:
         self.stopped_by = "converged" if finished else "iterations"
 
     def posterior(self) -> Posterior:
-        """The posterior of the best state so far."""
-        basis, observation, q, *_ = state = self._state
+        """The posterior of the best state so far; ``returned`` is among its facts where that is one of the starts."""
+        state, is_start = self._state, False
+        if self.stopped_by != "converged":
+            state, is_start = self._starts.best(state)
+        basis, observation, q, *_ = state
         facts = {
             "iterations": self.evaluations.count,
             "stopped_by": self.stopped_by,
@@ -176,6 +181,7 @@ class Run:
         }
         more = {"bound": state.bound, "gradient": state.gradient, "surrogate": state.surrogate}
         facts.update({name: value for name, value in more.items() if value is not None})
+        facts |= {"returned": "start"} if is_start else {}
         latent = q.latent(basis, observation.mean)
         return Posterior((latent,), observation.likelihood, classes=self._classes, facts=facts)
 
@@ -196,10 +202,13 @@ class Run:
         assert self._solver is not None
         rows, warm = self._rows(basis), self._warm is not None
         start = self._first(basis, observation) if self._warm is None else self._warm
+        if not self._settled:
+            self._starts.begin(State(basis, observation, start))
 
         def report(q: GaussianV, bound: float | None) -> None:
             if not self._settled:
                 self._state = State(basis, observation, q, bound)
+                self._starts.report(self._state)
             self._report()
 
         solution = self._solver.solve(rows, observation, start, warm=warm, report=report)

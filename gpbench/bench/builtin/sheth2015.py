@@ -28,6 +28,7 @@ METHODS = (
         title="Dual of the sparse bound (counts), or of a surrogate of it (two classes), by L-BFGS-B",
         tasks=_DUAL,
         paper="sheth2015",
+        version=2,
         scheme="gpbench.schemes.gvi_dual:GVIDual",
     ),
     Method(
@@ -65,6 +66,7 @@ METHODS = (
         title="Subset of data, dual of the bound (counts), or of a surrogate of it (two classes)",
         tasks=_DUAL,
         paper="sheth2015",
+        version=2,
         scheme="gpbench.schemes.gvi_dual:GVIDual",
         preset=_SUBSET,
     ),
