@@ -44,7 +44,10 @@ def key_of(description: Mapping[str, Any]) -> str:
     KeyError
         A field of the description is missing.
     """
-    text = canonical({name: description[name] for name in _DESCRIPTION})
+    described = {name: description[name] for name in _DESCRIPTION}
+    if "origin" in description:
+        described["origin"] = description["origin"]
+    text = canonical(described)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:20]
 
 
@@ -96,6 +99,8 @@ class CellSpec:
         Name of p(y | f).
     scaling : str
         How the inputs are scaled by the training rows; see :mod:`gpbench.data.scaling`.
+    origin : mapping or None
+        The cell whose hyper-parameters this one is given: its ``key``, ``method``, ``version`` and ``settings``.
     """
 
     method: str
@@ -108,9 +113,14 @@ class CellSpec:
     seed: int
     likelihood: str
     scaling: str = "standard"
+    origin: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def description(self) -> dict[str, Any]:
-        """The canonical description, which is also the head of the stored result."""
+        """The canonical description, which is also the head of the stored result.
+
+        What a cell without an origin does not have is left out, so that its key is what it was before there were any.
+        """
+        origin = {} if self.origin is None else {"origin": dict(self.origin)}
         return {
             "format": FORMAT,
             "dataset": self.dataset,
@@ -123,6 +133,7 @@ class CellSpec:
             "scaling": self.scaling,
             "split": self.split.description(),
             "seed": self.seed,
+            **origin,
         }
 
     @cached_property

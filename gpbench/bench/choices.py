@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpbench.bench.method import origin_name
+from gpbench.bench.methods import methods as all_methods
+from gpbench.bench.origin import Choice, origin_of
 from gpbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -13,14 +15,6 @@ if TYPE_CHECKING:
     from gpbench.bench.methods import Method
 
 __all__ = ["Choice", "choose", "parse_assignments"]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A method with every setting decided."""
-
-    method: Method
-    settings: Mapping[str, Any]
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
@@ -52,7 +46,8 @@ def choose(
 ) -> list[Choice]:
     """Settle the settings of methods that are run side by side.
 
-    A flag or assignment applies to each method that has the setting; one that applies to none is an error.
+    A flag or assignment applies to each method that has the setting; one that applies to none is an error. Where the
+    hyper-parameters come from another method, it applies to that one too, as if it had been named.
 
     Parameters
     ----------
@@ -77,6 +72,9 @@ def choose(
     given: dict[str, str | int] = {name: value for name, value in flags.items() if value is not None}
     known = {each.id: each.settings() for each in methods}
     every = {name for settings in known.values() for name in settings}
+    origin = origin_name(assignments)
+    if origin is not None and origin in all_methods():
+        every |= all_methods()[origin].settings().keys()
     for name in given:
         if name not in every:
             option = _option(name)
@@ -90,10 +88,11 @@ def choose(
         given[name] = value
     if iterations is not None:
         given.setdefault("max_iterations", iterations)
-    return [
-        Choice(each, each.resolve({name: value for name, value in given.items() if name in known[each.id]}))
-        for each in methods
-    ]
+    chosen = []
+    for each in methods:
+        settings = each.resolve({name: value for name, value in given.items() if name in known[each.id]})
+        chosen.append(Choice(each, settings, origin_of(each, settings, given=given)))
+    return chosen
 
 
 def _option(name: str) -> str:

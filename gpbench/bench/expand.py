@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.cell import CellSpec, SplitSpec
 from gpbench.bench.limits import Limits
+from gpbench.bench.origin import check_likelihoods, origin_entry
 from gpbench.bench.runner import Task, inducing_rule
 from gpbench.bench.sources import Source, opened
 from gpbench.data.splits import Protocol
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gpbench.bench.choices import Choice
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
-    from gpbench.schemes.base import Scheme
+    from gpbench.model.likelihoods import Likelihood
 
 __all__ = ["Request", "expand", "protocol_of"]
 
@@ -83,7 +84,8 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
     if request.threads < 1:
         raise UsageError(f"the number of threads must be at least 1; got {request.threads}")
     protocol = Protocol.parse(request.split)
-    schemes = [choice.method.build(choice.settings) for choice in request.choices]
+    for choice in request.choices:
+        choice.method.build(choice.settings)  # settings that contradict one another are said before data are fetched
     tasks: list[Task] = []
     seen: set[tuple[str, str]] = set()
     for place in request.sources:
@@ -91,33 +93,52 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
         if (dataset.id, dataset.checksum) in seen:
             raise UsageError(f"data set {dataset.id} is named twice")
         seen.add((dataset.id, dataset.checksum))
-        likelihoods = []
-        for choice, scheme in zip(request.choices, schemes, strict=True):
-            choice.method.check_task(dataset.task, dataset.id)
-            likelihoods.append(scheme.likelihood(dataset.task, len(dataset.classes)).name)
-            _check_kernel(choice, scheme, dataset)
-            if protocol.kind != "active":  # there the active set gives the inducing inputs
-                _check_inducing(choice, dataset)
+        for choice in request.choices:
+            _check_choice(choice, dataset, protocol)
         count = protocol.count(dataset)
         for index in _indices(request, count, dataset):
             split = SplitSpec(protocol=protocol.text, index=index, count=count, seed=request.seed)
-            for choice, name in zip(request.choices, likelihoods, strict=True):
-                spec = CellSpec(
-                    method=choice.method.id,
-                    version=choice.method.version,
-                    settings=choice.settings,
-                    limits=request.limits,
-                    dataset=dataset.id,
-                    checksum=dataset.checksum,
-                    split=split,
-                    seed=request.seed,
-                    likelihood=name,
-                    scaling=request.scaling,
-                )
-                tasks.append(
-                    Task(spec=spec, method=choice.method, source=place, threads=request.threads, jobs=request.jobs)
-                )
+            tasks += [_task(request, choice, dataset, place=place, split=split) for choice in request.choices]
     return tasks
+
+
+def _task(request: Request, choice: Choice, dataset: Dataset, *, place: Source, split: SplitSpec) -> Task:
+    """The cell of a choice on one split, and that of its origin."""
+    origin = None
+    if choice.origin is not None:
+        origin = _task(request, choice.origin, dataset, place=place, split=split)
+    spec = CellSpec(
+        method=choice.method.id,
+        version=choice.method.version,
+        settings=choice.settings,
+        limits=request.limits,
+        dataset=dataset.id,
+        checksum=dataset.checksum,
+        split=split,
+        seed=request.seed,
+        likelihood=_likelihood(choice, dataset).name,
+        scaling=request.scaling,
+        origin=None if origin is None else origin_entry(origin.spec.key, origin.method, origin.spec.settings),
+    )
+    return Task(
+        spec=spec, method=choice.method, source=place, threads=request.threads, jobs=request.jobs, origin=origin
+    )
+
+
+def _likelihood(choice: Choice, dataset: Dataset) -> Likelihood:
+    return choice.method.build(choice.settings).likelihood(dataset.task, len(dataset.classes))
+
+
+def _check_choice(choice: Choice, dataset: Dataset, protocol: Protocol) -> None:
+    """See that a method, and the one that it has its hyper-parameters from, can do a data set with its settings."""
+    choice.method.check_task(dataset.task, dataset.id)
+    likelihood = _likelihood(choice, dataset)
+    _check_kernel(choice, dataset)
+    if protocol.kind != "active":  # there the active set gives the inducing inputs
+        _check_inducing(choice, dataset)
+    if choice.origin is not None:
+        _check_choice(choice.origin, dataset, protocol)
+        check_likelihoods(choice, likelihood, _likelihood(choice.origin, dataset), dataset=dataset)
 
 
 def _indices(request: Request, count: int, dataset: Dataset) -> Sequence[int]:
@@ -129,8 +150,9 @@ def _indices(request: Request, count: int, dataset: Dataset) -> Sequence[int]:
     return request.indices
 
 
-def _check_kernel(choice: Choice, scheme: Scheme, dataset: Dataset) -> None:
+def _check_kernel(choice: Choice, dataset: Dataset) -> None:
     """Refuse a kernel that is not known, before its cells fail one by one."""
+    scheme = choice.method.build(choice.settings)
     if isinstance(scheme, KernelSettings):
         try:
             scheme.kernel_from(dataset.d, lengthscale=1.0)

@@ -12,7 +12,9 @@ from gpbench.schemes.base import Scheme, Setting, settings_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BINARY", "CLASSES", "Method"]
+    from gpbench.schemes.settings import Learned
+
+__all__ = ["BINARY", "CLASSES", "Method", "origin_name"]
 
 BINARY = frozenset({"binary"})
 CLASSES = frozenset({"binary", "multiclass"})
@@ -107,15 +109,24 @@ class Method:
                 raise UsageError(f"method {self.id}: {unknown_name('setting', name, known)}")
         return {name: _value(self, each, given) for name, each in known.items()}
 
-    def build(self, settings: Mapping[str, Any]) -> Scheme:
+    def build(self, settings: Mapping[str, Any], *, learned: Learned | None = None) -> Scheme:
         """The scheme with these settings (see :meth:`resolve`).
+
+        Parameters
+        ----------
+        settings : mapping
+        learned : Learned or None
+            Where ``hyperparameters`` is ``from:METHOD``: what METHOD ended with. The scheme itself is told ``fixed``.
 
         Raises
         ------
         UsageError
             The settings contradict one another.
         """
-        scheme: Scheme = self.load()(**settings)
+        given: dict[str, Any] = dict(settings)
+        if origin_name(settings) is not None:
+            given |= {"hyperparameters": "fixed", "given": learned}
+        scheme: Scheme = self.load()(**given)
         return scheme
 
     def check_task(self, task: str, dataset: str) -> None:
@@ -129,6 +140,12 @@ class Method:
         if task not in self.tasks:
             can = ", ".join(sorted(self.tasks))
             raise UsageError(f"method {self.id} cannot do {dataset}: its task is {task}; {self.id} does {can}")
+
+
+def origin_name(settings: Mapping[str, Any]) -> str | None:
+    """The METHOD of ``hyperparameters = from:METHOD``; None where the hyper-parameters are not another method's."""
+    word, colon, name = str(settings.get("hyperparameters", "")).partition(":")
+    return name if colon and word == "from" else None
 
 
 def _value(owner: Method, one: Setting, given: Mapping[str, Any]) -> Any:

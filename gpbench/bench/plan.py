@@ -66,6 +66,8 @@ that stands in braces in ``split``: ``split = "active:{active}/10"`` with ``acti
 table gives the setting, or that has no such setting, is not swept over it. A later line wins over an earlier one:
 [defaults], [methods.ID], [sweep], ``settings`` of [overrides.D], ``settings`` of [quick].
 
+``hyperparameters = "from:NAME"`` fixes a method's where those of another one ended on the same split: of the table NAME
+of [methods] with its settings, else of the method NAME with the settings of the plan; under the limits of the first.
 Numbers of a method's inducing points may be written 100, "3%" or "all". Unknown names are errors that name the file,
 the line and the nearest known name. An outline describes data sets or methods and runs nothing; it may lack methods. A
 contraction and factors make their own numbers and need neither data sets nor methods.

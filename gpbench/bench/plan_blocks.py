@@ -13,15 +13,18 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.limits import Limits
-from gpbench.bench.plan import DESCRIPTIVE
+from gpbench.bench.method import origin_name
+from gpbench.bench.methods import methods
+from gpbench.bench.origin import Choice, check_origin, shared_settings
+from gpbench.bench.plan import DESCRIPTIVE, PlanMethod
 from gpbench.data.catalogue import entries
 from gpbench.data.splits import Protocol
-from gpbench.errors import UsageError
+from gpbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpbench.bench.plan import Plan, PlanMethod
+    from gpbench.bench.plan import Plan
 
 __all__ = ["SYMBOLS", "Block", "blocks", "runnable", "swept_words"]
 
@@ -51,6 +54,8 @@ class Block:
         Canonical.
     splits : int or None
         Only the first so many.
+    origin : Choice or None
+        The method that the hyper-parameters come from.
     """
 
     dataset: str
@@ -64,6 +69,7 @@ class Block:
     limits: Limits
     split: str
     splits: int | None
+    origin: Choice | None = field(default=None, hash=False)
 
 
 def blocks(plan: Plan) -> list[Block]:
@@ -123,6 +129,7 @@ def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any
     named = {word for text in (table.label, table.printed) for word in re.findall(r"\{(\w+)\}", text)}
     shown = {name: value for name, value in values.items() if name not in named}
     variant = _filled(table.label, values)
+    settings = _settings(plan, table, dataset, values, limits)
     caps = [cap for cap in (override.splits or plan.splits, plan.reduction.splits) if cap is not None]
     return Block(
         dataset=dataset,
@@ -132,11 +139,42 @@ def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any
         label=f"{variant}, {swept_words(shown)}" if shown else variant,
         variant=variant if not named else table.name,
         printed=_filled(table.printed, values),
-        settings=_settings(plan, table, dataset, values, limits),
+        settings=settings,
         limits=limits,
         split=split,
         splits=min(caps, default=None),
+        origin=_origin(plan, table, dataset, values, limits=limits, settings=settings),
     )
+
+
+def _origin(
+    plan: Plan,
+    table: PlanMethod,
+    dataset: str,
+    values: Mapping[str, Any],
+    *,
+    limits: Limits,
+    settings: Mapping[str, Any],
+) -> Choice | None:
+    """What ``hyperparameters = from:NAME`` means: a table of [methods], else a method with the plan's settings."""
+    name = origin_name(settings)
+    if name is None:
+        return None
+    if name == table.name:
+        raise UsageError(f"hyperparameters = from:{name} expects another method; got {name} itself")
+    own = next((each for each in plan.methods if each.name == name), None)
+    if own is None:
+        if name not in methods():
+            raise unknown_name("method", name, {*methods(), *(each.name for each in plan.methods)})
+        method = methods()[name]
+        shared = shared_settings(method, settings)
+        if "hyperparameters" in method.settings():
+            shared["hyperparameters"] = method.settings()["hyperparameters"].default
+        own = PlanMethod(name=name, method=method, label=name, printed=name, settings=shared)
+    reach = {key: value for key, value in values.items() if key not in own.settings}
+    origin = Choice(own.method, _settings(plan, own, dataset, reach, limits))
+    check_origin(table.method, settings, origin)
+    return origin
 
 
 def _filled(text: str, values: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.cell import canonical
+from gpbench.bench.origin import origin_entry
 from gpbench.data import generators
 from gpbench.data.catalogue import entries
 
@@ -83,7 +84,7 @@ def _pattern(plan: Plan, block: Block) -> str:
     return canonical(
         [
             *(dataset_id(block.dataset), method.id, method.version, dict(block.settings), block.limits.description()),
-            *(plan.scaling, block.split, plan.seed, plan.seed),
+            *(plan.scaling, block.split, plan.seed, plan.seed, _origin(block)),
         ]
     )
 
@@ -93,8 +94,17 @@ def _pattern_of(cell: Mapping[str, Any]) -> str:
         [
             *(cell["dataset"], cell["method"], cell.get("version"), cell["settings"], cell.get("limits", {})),
             *(cell.get("scaling"), cell["split"]["protocol"], cell["split"]["seed"], cell["seed"]),
+            {name: value for name, value in (cell.get("origin") or {}).items() if name != "key"},
         ]
     )
+
+
+def _origin(block: Block) -> dict[str, Any]:
+    """An origin as it stands in results, less its key, which depends on the content of the data."""
+    if block.origin is None:
+        return {}
+    entry = origin_entry("", block.origin.method, block.origin.settings)
+    return {name: value for name, value in entry.items() if name != "key"}
 
 
 def _latest(cells: Sequence[Mapping[str, Any]], block: Block) -> list[dict[str, Any]]:

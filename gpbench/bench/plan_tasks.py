@@ -106,7 +106,7 @@ def _tasks(plan: Plan, block: Block, place: Source, dataset: Dataset, *, jobs: i
     count = Protocol.parse(block.split).count(dataset)
     return expand(
         Request(
-            choices=[Choice(block.table.method, block.settings)],
+            choices=[Choice(block.table.method, block.settings, block.origin)],
             sources=[place],
             split=block.split,
             limits=block.limits,

@@ -21,7 +21,7 @@ from gpbench.bench.sources import Source, opened
 from gpbench.bench.store import check_arrays
 from gpbench.bench.threads import one_pool_size
 from gpbench.bench.trace import Trace, Watcher
-from gpbench.errors import DataError, NumericalError
+from gpbench.errors import DataError, NumericalError, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import Posterior
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpbench.bench.methods import Method
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Array, Rows
+    from gpbench.schemes.settings import Learned
 
 __all__ = ["Outcome", "Task", "inducing_rule", "lost", "run_cell"]
 
@@ -54,6 +55,10 @@ class Task:
         For the numerical libraries.
     jobs : int
         Cells that run at the same time; recorded.
+    origin : Task or None
+        The cell that must have ended well before this one can run, see :mod:`gpbench.bench.origin`.
+    learned : Learned or None
+        What the origin learned, once it has.
     """
 
     spec: CellSpec
@@ -61,6 +66,8 @@ class Task:
     source: Source
     threads: int = 1
     jobs: int = 1
+    origin: Task | None = None
+    learned: Learned | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,9 @@ class _Attempt:
     def run(self) -> Outcome:
         spec, task = self.task.spec, self.task
         with one_pool_size(task.threads):
-            scheme = task.method.build(spec.settings)
+            if spec.origin is not None and task.learned is None:
+                raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin['key']}; got none")
+            scheme = task.method.build(spec.settings, learned=task.learned)
             dataset = opened(task.source)
             if dataset.checksum != spec.checksum:
                 raise DataError(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gpbench.bench.origin import learned_in
+from gpbench.bench.runner import Outcome, lost
 from gpbench.bench.signals import Terminated, terminable
+from gpbench.errors import GpbenchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpbench.bench.execution import Executor
     from gpbench.bench.runner import Task
@@ -61,7 +64,8 @@ def sweep(
     Parameters
     ----------
     tasks : sequence of Task
-        Of distinct keys.
+        Of distinct keys. Origins of those that are not stored run first, unless they are; their results are not
+        returned.
     store : Store
     executor : Executor
     force : bool
@@ -82,39 +86,90 @@ def sweep(
         Ctrl-C, or SIGTERM; all outcomes so far are stored.
     """
     store.prepare()
-    results: dict[str, dict[str, Any]] = {}
-    if not force:
-        for task in tasks:
-            known = store.get(task.spec.key)
-            if known is not None and known["status"] == "ok":
-                results[task.spec.key] = known
-    to_do = {task.spec.key: task for task in tasks if task.spec.key not in results}
-    total, stored = len(tasks), len(results)
+    results: dict[str, dict[str, Any]] = {} if force else _finished(tasks, store)
+    wanted = {task.spec.key: task for task in tasks}
+    dependent = [task for key, task in wanted.items() if key not in results and task.origin is not None]
+    origins = {task.origin.spec.key: task.origin for task in dependent if task.origin is not None}
+    origins = {key: task for key, task in origins.items() if key not in wanted}
+    results |= _finished(origins.values(), store)
+    to_do = {key: task for key, task in {**origins, **wanted}.items() if key not in results}
+    total, stored = len(origins) + len(wanted), len(results)
     for problem in store.problems:
         watch(Event("damaged", total, stored, problem))
     if differing := _ran_otherwise(tasks, results):
         watch(Event("otherwise", total, stored, differing))
     watch(Event("begin", total, stored, to_do=tuple(to_do.values())))
 
-    def announced() -> Iterator[Task]:
-        for task in to_do.values():
+    def announced(ready: Iterable[Task]) -> Iterator[Task]:
+        for task in ready:
             watch(Event("start", total, stored, task.spec.label, task=task))
             yield task
 
-    halted = False
+    def keep(outcome: Outcome) -> None:
+        result = store.put(outcome.result, outcome.arrays)
+        results[result["key"]] = result
+        task = to_do[result["key"]]
+        watch(Event("end", total, stored, task.spec.label, result, task))
+
+    def run(ready: Sequence[Task]) -> bool:
+        """Whether the sweep was asked to end meanwhile."""
+        halted = False
+        if ready:
+            with closing(executor.run(announced(ready))) as outcomes:
+                for outcome in outcomes:
+                    keep(outcome)
+                    halted = halted or outcome.halted
+        return halted
+
     try:
-        with terminable(), closing(executor.run(announced())) as outcomes:
-            for outcome in outcomes:
-                result = store.put(outcome.result, outcome.arrays)
-                results[result["key"]] = result
-                task = to_do[result["key"]]
-                watch(Event("end", total, stored, task.spec.label, result, task))
-                halted = halted or outcome.halted
+        with terminable():
+            halted = run([task for task in to_do.values() if task.origin is None])
+            if not halted and dependent:
+                ready = []
+                for task in dependent:
+                    prepared = _given(task, results, store)
+                    if isinstance(prepared, Outcome):
+                        keep(prepared)
+                    else:
+                        ready.append(prepared)
+                halted = run(ready)
     except Terminated:
         halted = True
     if halted:
         raise KeyboardInterrupt
     return [results[task.spec.key] for task in tasks]
+
+
+def _given(task: Task, results: Mapping[str, Mapping[str, Any]], store: Store) -> Task | Outcome:
+    """A cell with the hyper-parameters that its origin learned; where the origin left none, the outcome of the cell.
+
+    Parameters
+    ----------
+    task : Task
+        With an origin.
+    results : mapping
+        Key -> result; the origin's among them.
+    store : Store
+        Has the origin's posterior.
+    """
+    assert task.origin is not None
+    origin = task.origin.spec
+    result = results[origin.key]
+    words = f"its hyper-parameters are those of {origin.label} (cell {origin.key}), which"
+    if result["status"] != "ok":
+        problem = result["problem"]
+        why = f"{words} ended as {result['status']}: {problem['type']}: {problem['message']}"
+        return lost(task, "failed", kind="OriginFailed", message=why)
+    try:
+        learned = learned_in(store, origin.key)
+    except GpbenchError as error:
+        return lost(task, "failed", kind=type(error).__name__, message=f"{words} cannot be used: {error}")
+    return replace(task, origin=None, learned=learned)
+
+
+def _finished(tasks: Iterable[Task], store: Store) -> dict[str, dict[str, Any]]:
+    found = {task.spec.key: store.get(task.spec.key) for task in tasks}
+    return {key: known for key, known in found.items() if known is not None and known["status"] == "ok"}
 
 
 def _ran_otherwise(tasks: Sequence[Task], stored: Mapping[str, dict[str, Any]]) -> str:
@@ -126,10 +181,11 @@ def _ran_otherwise(tasks: Sequence[Task], stored: Mapping[str, dict[str, Any]]) 
     ran = {
         key: f"threads {result['provenance'].get('threads', 1)}, jobs {result['provenance'].get('jobs', 1)}"
         for key, result in stored.items()
+        if key in asked
     }
     others = [key for key in ran if ran[key] != asked[key]]
     if not others:
         return ""
     theirs, ours = (sorted({each[key] for key in others}) for each in (ran, asked))
-    number = f"{len(others)} of {len(stored)} stored cells were timed with {'; '.join(theirs)}"
+    number = f"{len(others)} of {len(ran)} stored cells were timed with {'; '.join(theirs)}"
     return f"{number}, not with {'; '.join(ours)}; --force runs them again"

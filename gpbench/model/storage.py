@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["pack", "read", "write"]
+__all__ = ["META", "described", "pack", "read", "write"]
 
 _PREFIX = "posterior."
-_META = _PREFIX + "meta"
+META = _PREFIX + "meta"
+"""The array that holds the JSON part."""
 _FORMAT = 1
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -48,9 +49,21 @@ def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[An
         text = json.dumps({"format": _FORMAT, "kind": kind, **meta}, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UsageError(f"a posterior's facts and parameters must be what JSON can hold: {error}") from None
-    packed: Arrays = {_META: np.frombuffer(text.encode(), dtype=np.uint8)}
+    packed: Arrays = {META: np.frombuffer(text.encode(), dtype=np.uint8)}
     packed.update({_PREFIX + name: values for name, values in arrays.items()})
     return packed
+
+
+def described(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    """The JSON part of a packed posterior; empty where there is none.
+
+    Parameters
+    ----------
+    arrays : mapping
+        With :data:`META` among them.
+    """
+    found: dict[str, Any] = json.loads(arrays[META].tobytes()) if META in arrays else {}
+    return found
 
 
 def write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from gpbench.peers.scheme import Rival
 from gpbench.schemes.base import setting
 from gpbench.schemes.row_limit import check_row_limit
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.settings import FROM, LEARNING, GPSettings
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
@@ -87,7 +87,7 @@ class SklearnGPC(Rival):
     """scikit-learn's GaussianProcessClassifier: Laplace's method on all rows, kernel by L-BFGS."""
 
     link: str = setting("logit", "link function", choices=("logit",))
-    hyperparameters: str = setting("learned", "whether the hyper-parameters are learned", choices=("learned", "fixed"))
+    hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
     max_rows: int = setting(2000, "rows at most: each evaluation costs their cube", minimum=1)
 
     name: ClassVar[str] = "sklearn-gpc"

@@ -144,7 +144,20 @@ def _method_labels(cells: Sequence[Cell]) -> list[str]:
     methods = [cell["method"] for cell in cells]
     of_method = _tell_apart(methods, facts)
     of_place = _tell_apart([(cell["method"], cell["dataset"]) for cell in cells], likelihoods)
-    return [_label(name, a + b) for name, a, b in zip(methods, of_method, of_place, strict=True)]
+    origins = [cell.get("origin") or {} for cell in cells]
+    of_origin = _tell_apart(
+        [(cell["method"], origin.get("method")) for cell, origin in zip(cells, origins, strict=True)],
+        [_origin_facts(origin) for origin in origins],
+    )
+    return [_label(name, a + b + c) for name, a, b, c in zip(methods, of_method, of_origin, of_place, strict=True)]
+
+
+def _origin_facts(origin: Mapping[str, Any]) -> dict[str, str]:
+    """Settings and version of the method that hyper-parameters come from, which tell cells apart as their own do."""
+    if not origin:
+        return {}
+    facts = {**origin["settings"], "version": origin.get("version")}
+    return {f"{origin.get('method')}.{name}": _words(value) for name, value in facts.items()}
 
 
 def _tell_apart(scopes: Sequence[Hashable], facts: Sequence[Mapping[str, str]]) -> list[list[str]]:

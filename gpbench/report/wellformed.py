@@ -36,6 +36,9 @@ def fault_of(cell: Any) -> str:
                 return f"{name} must be {word}; got {str(cell[name])[:40]!r}"
     if not isinstance(cell.get("limits", {}), dict):
         return f"limits must be a table; got {str(cell['limits'])[:40]!r}"
+    origin = cell.get("origin")
+    if "origin" in cell and not (isinstance(origin, dict) and isinstance(origin.get("settings"), dict)):
+        return f"origin must be a table with settings; got {str(origin)[:40]!r}"
     if type(cell["seed"]) is not int or not _is_split(cell["split"]):
         return "seed must be an integer, and split must hold protocol, index, count and seed"
     if cell["problem"] is not None and not isinstance(cell["problem"], dict):

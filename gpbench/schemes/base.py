@@ -129,7 +129,8 @@ class Setting:
     optional : bool
         Whether ``none`` is a value (the scheme then chooses, as ``help`` says).
     rules : tuple
-        Words that may stand in place of a value: rules by which the scheme finds it from the rows.
+        Words that may stand in place of a value: rules by which it is found. One that ends in a word after a colon
+        (``from:METHOD``) stands for every text that begins as it does.
     """
 
     name: str
@@ -152,7 +153,7 @@ class Setting:
         """
         if self.optional and text.lower() in {"none", "auto"}:
             return None
-        if text in self.rules:
+        if self._is_rule(text):
             return text
         try:
             value = _PARSERS[self.kind](text)
@@ -168,7 +169,7 @@ class Setting:
         UsageError
             Wrong type or out of range.
         """
-        if (value is None and self.optional) or value in self.rules:
+        if (value is None and self.optional) or self._is_rule(value):
             return value
         if self.kind is float and type(value) is int:
             value = float(value)
@@ -198,6 +199,12 @@ class Setting:
             elif self.maximum is not None:
                 words += f" <= {self.maximum:g}"
         return " or ".join([words, *self.rules, *(["none"] if self.optional else [])])
+
+    def _is_rule(self, value: Any) -> bool:
+        if not isinstance(value, str):
+            return False
+        begins = tuple(rule.partition(":")[0] + ":" for rule in self.rules if ":" in rule)
+        return value in self.rules or (value.startswith(begins) and not value.endswith(":"))
 
     def _error(self, value: Any) -> UsageError:
         return UsageError(f"setting {self.name} must be {self.describe()}; got {value!r}")

@@ -10,7 +10,7 @@ from gpbench.model.ep_settle import FixedPoint
 from gpbench.schemes.base import setting
 from gpbench.schemes.binary import trained
 from gpbench.schemes.ep_targets import check_ep_targets
-from gpbench.schemes.settings import KernelSettings
+from gpbench.schemes.settings import FROM, LEARNING, KernelSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ _TOLERANCE_CLASSES = 1e-3
 class EPSettings(KernelSettings):
     """What a scheme that runs EP to its fixed point at each evaluation can be told."""
 
-    hyperparameters: str = setting("learned", "whether the hyper-parameters are learned", choices=("learned", "fixed"))
+    hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
     max_iterations: int = setting(
         250, "evaluations of the log evidence at most, each with EP run to its end", minimum=1
     )

@@ -15,12 +15,12 @@ import numpy as np
 
 from gpbench.errors import UsageError
 from gpbench.model.inducing import InducingRule
-from gpbench.model.likelihoods import Gaussian, Likelihood, Logit, Ordinal, Poisson, Probit
+from gpbench.model.likelihoods import Gaussian, Likelihood, Logit, Ordinal, Poisson, Probit, likelihood_from_spec
 from gpbench.model.observation import Observation
 from gpbench.schemes.base import setting
 from gpbench.schemes.binary import trained
 from gpbench.schemes.row_limit import check_row_limit
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.settings import FROM, GPSettings
 
 if TYPE_CHECKING:
     from gpbench.model.posterior import Posterior
@@ -32,6 +32,9 @@ __all__ = ["ActiveSet", "GeneralScheme"]
 
 BY_TASK = {"binary": "logit", "count": "poisson", "ordinal": "ordinal"}
 """The likelihood of a task unless another is named."""
+
+_WITHOUT_PARAMETERS = frozenset({"logit", "probit"})
+"""Likelihoods of which nothing is learned, the constant mean included."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +79,10 @@ class GeneralScheme(GPSettings):
     hyperparameters: str = setting(
         "learned",
         "whether kernel, constant mean and likelihood are learned; active-laplace: estimated by Laplace's marginal "
-        "likelihood on the active set (on as many random rows where it holds centres), then fixed",
+        "likelihood on the active set (on as many random rows where it holds centres), then fixed; from:METHOD: fixed "
+        "where METHOD's ended on the same split",
         choices=("learned", "fixed", "active-laplace"),
+        rules=(FROM,),
     )
     rows: str = setting(
         "all", "rows to train on: all with an active set, or the active set alone", choices=("all", "subset")
@@ -165,8 +170,14 @@ class GeneralScheme(GPSettings):
         Raises
         ------
         UsageError
-            The edges are none, or not as many as the categories need.
+            The edges are none, or not as many as the categories need; what is given is of another likelihood.
         """
+        if self.given is not None and likelihood.name not in _WITHOUT_PARAMETERS:
+            found = likelihood_from_spec(self.given.likelihood)
+            if found.name != likelihood.name:
+                raise UsageError(f"the hyper-parameters that are given must be of {likelihood.name}; got {found.name}")
+            found.n_latent(classes)
+            return Observation(found, self.given.mean, has_mean=not isinstance(found, Ordinal))
         if isinstance(likelihood, Ordinal):
             if self.edges is None:
                 counts = np.bincount(np.asarray(y), minlength=classes).tolist()

@@ -30,7 +30,7 @@ from gpbench.schemes.batch_settings import OptimizerChoice
 from gpbench.schemes.binary import binary_likelihood, trained
 from gpbench.schemes.nested import NestedRun
 from gpbench.schemes.row_limit import check_row_limit
-from gpbench.schemes.settings import KernelSettings
+from gpbench.schemes.settings import FROM, LEARNING, KernelSettings
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
@@ -47,7 +47,7 @@ class KL(OptimizerChoice, KernelSettings):
     """Full variational Gaussian approximation; hyper-parameters on its bound."""
 
     link: str = setting("probit", "link function", choices=("probit", "logit"))
-    hyperparameters: str = setting("learned", "whether the hyper-parameters are learned", choices=("learned", "fixed"))
+    hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
     max_iterations: int = setting(250, "evaluations of the bound at most, each at its best q", minimum=1)
     gradient_tolerance: float = setting(1e-3, "largest gradient at the end (nats)", minimum=0.0, maximum=1e6)
     value_tolerance: float = setting(1e-7, "relative rise of the bound at the end", minimum=0.0, maximum=1.0)

@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from gpbench.errors import UsageError
 from gpbench.model.distances import median_distance
 from gpbench.model.inducing import InducingRule
-from gpbench.model.kernels import Kernel, make_kernel
+from gpbench.model.kernels import Kernel, kernel_from_spec, make_kernel
 from gpbench.schemes.base import setting
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpbench.model.rows import Rows
 
-__all__ = ["GPSettings", "KernelSettings"]
+__all__ = ["FROM", "LEARNING", "GPSettings", "KernelSettings", "Learned"]
+
+FROM = "from:METHOD"
+"""The rule by which hyper-parameters are those that another method learned on the same split; then fixed."""
+
+LEARNING = "whether the hyper-parameters are learned; from:METHOD: fixed where METHOD's ended on the same split"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """The hyper-parameters that another method ended with, as JSON can hold them.
+
+    Attributes
+    ----------
+    kernel, likelihood : mapping
+        Their ``spec()``.
+    mean : float
+        The constant prior mean.
+    """
+
+    kernel: Mapping[str, Any]
+    likelihood: Mapping[str, Any]
+    mean: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +60,7 @@ class KernelSettings:
     )
     variance: float = setting(1.0, "first prior variance of each part of the kernel", minimum=1e-8, maximum=1e8)
     noise: float = setting(0.05, "first variance of the white noise; 0: the kernel has none", minimum=0.0, maximum=1e8)
+    given: Learned | None = field(default=None, repr=False)  # no setting: handed in by who trained the other method
 
     def initial_kernel(self, X: Rows) -> Kernel:
         """The kernel that training on the rows X, shape (n, d), starts from.
@@ -42,9 +68,14 @@ class KernelSettings:
         Raises
         ------
         UsageError
-            Unknown kernel.
+            Unknown kernel, or the one that is given is another.
         """
-        return self.kernel_from(X.shape[1], lengthscale=self._first_lengthscale(X))
+        if self.given is None:
+            return self.kernel_from(X.shape[1], lengthscale=self._first_lengthscale(X))
+        kernel, own = kernel_from_spec(self.given.kernel), self.kernel_from(X.shape[1], lengthscale=1.0)
+        if kernel.names != own.names:
+            raise UsageError(f"the kernel that is given must be {own!r} with other values; got {kernel!r}")
+        return kernel
 
     def kernel_from(self, d: int, *, lengthscale: float) -> Kernel:
         """The kernel for d inputs with this first length scale, and variance and noise as they are set.
@@ -67,7 +98,7 @@ class KernelSettings:
 class GPSettings(KernelSettings):
     """Kernel, its starting values, and inducing inputs; a scheme inherits these fields."""
 
-    hyperparameters: str = setting("learned", "whether the hyper-parameters are learned", choices=("learned", "fixed"))
+    hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
     inducing: str = setting("100", "number of inducing inputs: 100, 3% of the rows, or all")
     inducing_rule: str = setting(
         "mixed",

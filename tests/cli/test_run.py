@@ -100,6 +100,22 @@ def test_table_and_picture(place):
     assert (place / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_hyperparameters_of_another_method(place):
+    """The other's cells run first, and are those that a plan asks for."""
+    given = ["-m", "x-gpc", "-d", DATA, *QUICK, "--inducing", 9]
+    found = as_json(*given, "--set", "hyperparameters=from:klsp")
+    assert [cell["method"] for cell in found["cells"]] == ["x-gpc"] * 2
+    assert len(Store(place / "results" / "runs").cells()) == 4
+    plan = (
+        f'title = "T"\ndatasets = ["{DATA}"]\nsplit = "folds:2"\nlimits = {{ iterations = 5 }}\n'
+        '[defaults]\ninducing = 9\n[methods.x-gpc]\nhyperparameters = "from:klsp"\n'
+    )
+    (place / "mine.toml").write_text(plan, encoding="utf-8")
+    assert gpbench("reproduce", "mine.toml").exit_code == 0
+    assert len(Store(place / "results" / "runs").cells()) == 4
+    assert "not run" not in gpbench("report", "mine.toml").stdout
+
+
 def test_order_of_options_plays_no_part(fake):
     one = as_json("-m", "fake", "-m", "points", "-d", DATA, "--folds", 2, "--set", "rate=0.5", "--set", "steps=3")
     other = as_json(
