@@ -2,6 +2,10 @@
 
 scipy minimises and keeps to itself what it has when it is interrupted; :mod:`gpbench.optimize.search` keeps it for the
 caller.
+
+Where every unknown has two bounds, scipy takes the whole gradient as its first step, which leads far out (with 400 rows
+a gradient in log θ is of the order of 100); it takes one of length 1 otherwise. An idle unknown without bounds, which
+the objective never sees, makes the first step one of length 1 always.
 """
 
 from __future__ import annotations
@@ -53,12 +57,17 @@ class LBFGSB:
         scipy's own limit of evaluations is looked at between line searches only; ours is exact.
         """
         evaluator = Evaluator(objective, max_evaluations=max_evaluations, on_evaluation=on_evaluation)
-        box = None if bounds is None else Bounds(*bounds)
-        start = np.array(x0) if bounds is None else np.clip(x0, *bounds)
+        box, start = None, np.array(x0)
+        if bounds is not None:
+            low, high = bounds
+            start = np.clip(x0, low, high)
+            if np.isfinite(low).all() and np.isfinite(high).all():
+                low, high, start = np.append(low, -np.inf), np.append(high, np.inf), np.append(start, 0.0)
+            box = Bounds(low, high)
         reason: Reason
         try:
             result = minimize(
-                _Minimised(evaluator),
+                _Minimised(evaluator, k=len(x0)),
                 start,
                 jac=True,
                 method="L-BFGS-B",
@@ -79,16 +88,18 @@ class LBFGSB:
 
 
 class _Minimised:
-    """The objective as scipy sees it: negated, and finite everywhere."""
+    """The objective as scipy sees it: negated, finite everywhere, and flat in what stands behind its k unknowns."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator, self._worst = evaluator, math.inf
+    def __init__(self, evaluator: Evaluator, *, k: int) -> None:
+        self._evaluator, self._worst, self._k = evaluator, math.inf, k
 
     def __call__(self, x: Array) -> tuple[float, Array]:
-        found = self._evaluator(x)
+        found = self._evaluator(x[: self._k])
         if found is None:
             # large, so that the line search steps back; not so large that its interpolation falls to nothing
             return 10.0 * (1.0 + abs(self._worst)) - self._worst, np.zeros_like(x)
         value, gradient = found
         self._worst = min(self._worst, value)
-        return -value, -gradient
+        downhill = np.zeros_like(x)
+        np.negative(gradient, out=downhill[: self._k])
+        return -value, downhill

@@ -91,3 +91,19 @@ def test_an_infinite_value_is_stepped_back_from_without_a_warning():
     )
     assert found.failures == 1
     assert abs(found.x[0]) == pytest.approx(np.sqrt(0.5), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "bounds", [None, (np.full(2, -10.0), np.full(2, 10.0)), (np.full(2, -10.0), np.full(2, np.inf))]
+)
+def test_the_first_step_has_length_one_whatever_the_bounds(bounds):
+    seen = []
+
+    def steep(x):  # a gradient of length 500 at the start
+        seen.append(np.array(x))
+        return -250.0 * float(np.square(x - [0.6, 0.8]).sum()), -500.0 * (x - [0.6, 0.8])
+
+    found = LBFGSB().maximise(steep, np.zeros(2), max_evaluations=20, bounds=bounds)
+    assert np.linalg.norm(seen[1]) == pytest.approx(1.0, rel=1e-9)
+    assert found.x == pytest.approx([0.6, 0.8], abs=1e-6)
+    assert found.x.shape == (2,)

@@ -18,6 +18,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.mfsp:MFSp",
+        version=2,
     ),
     Method(
         id="klsp-sgd",
@@ -32,6 +33,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.sparse_map:SparseMAPScheme",
+        version=2,
     ),
     Method(
         id="kl",
@@ -39,6 +41,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.kl:KL",
+        version=2,
     ),
     Method(
         id="ep",
@@ -46,6 +49,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.ep:EP",
+        version=2,
     ),
     Method(
         id="gfitc",

@@ -35,6 +35,7 @@ METHODS = (
         tasks=BINARY,
         paper="izmailov2016",
         scheme="gpbench.schemes.vijj:VIJJ",
+        version=2,
     ),
     Method(
         id="vi-taylor",
@@ -43,6 +44,7 @@ METHODS = (
         paper="izmailov2016",
         scheme="gpbench.schemes.vijj:VIJJ",
         preset={"bound": "taylor"},
+        version=2,
     ),
     Method(
         id="vi-jj-full",
@@ -59,5 +61,6 @@ METHODS = (
         paper="izmailov2016",
         scheme="gpbench.schemes.vijj:VIJJ",
         preset={"variant": "hybrid"},
+        version=2,
     ),
 )

@@ -15,6 +15,7 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.gvi_fixed_point:GVIFixedPoint",
+        version=2,
     ),
     Method(
         id="gvi-gradient",
@@ -22,13 +23,14 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.gvi_gradient:GVIGradient",
+        version=2,
     ),
     Method(
         id="gvi-dual",
         title="Dual of the sparse bound (counts), or of a surrogate of it (two classes), by L-BFGS-B",
         tasks=_DUAL,
         paper="sheth2015",
-        version=2,
+        version=3,
         scheme="gpbench.schemes.gvi_dual:GVIDual",
     ),
     Method(
@@ -37,6 +39,7 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.gvi_sgd:GVISGD",
+        version=2,
     ),
     Method(
         id="sod-laplace",
@@ -44,6 +47,7 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.sod_laplace:SoDLaplace",
+        version=2,
     ),
     Method(
         id="sod-fixed-point",
@@ -52,6 +56,7 @@ METHODS = (
         paper="sheth2015",
         scheme="gpbench.schemes.gvi_fixed_point:GVIFixedPoint",
         preset=_SUBSET,
+        version=2,
     ),
     Method(
         id="sod-gradient",
@@ -60,13 +65,14 @@ METHODS = (
         paper="sheth2015",
         scheme="gpbench.schemes.gvi_gradient:GVIGradient",
         preset=_SUBSET,
+        version=2,
     ),
     Method(
         id="sod-dual",
         title="Subset of data, dual of the bound (counts), or of a surrogate of it (two classes)",
         tasks=_DUAL,
         paper="sheth2015",
-        version=2,
+        version=3,
         scheme="gpbench.schemes.gvi_dual:GVIDual",
         preset=_SUBSET,
     ),
