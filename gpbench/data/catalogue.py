@@ -147,6 +147,8 @@ class Entry:
         The forms in which it is published, best first; empty for embedded and generated sets.
     maker : str
         ``embedded``, ``generated`` or ``files``.
+    train : int or None
+        Training rows of the publisher's splits, where that is known; for estimates.
     """
 
     id: str
@@ -163,6 +165,7 @@ class Entry:
     notes: tuple[str, ...] = ()
     editions: tuple[Edition, ...] = ()
     maker: str = "files"
+    train: int | None = None
 
     @property
     def files(self) -> tuple[File, ...]:

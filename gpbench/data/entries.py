@@ -23,7 +23,7 @@
 ``parts`` name a file, its format and the format's options, ``role = "train"`` or ``"test"`` where the publisher splits
 by files, and ``labels = {...}`` for a file of targets beside it. Where a data set is published in several forms,
 ``[[datasets.NAME.editions]]`` hold ``name``, ``parts`` and what differs. ``n = 0`` in one means that its rows are not
-counted beforehand.
+counted beforehand. ``train`` is the number of training rows of the publisher's splits, for estimates of time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["read_file", "read_folder"]
 
 _FORM = {"parts", "recipe", "reader", "options", "n", "counts", "notes"}
-_ENTRY = {"title", "task", "d", "classes", "licence", "citation", "papers", "maker", "editions"} | _FORM
+_ENTRY = {"title", "task", "d", "classes", "licence", "citation", "papers", "maker", "editions", "train"} | _FORM
 
 
 def read_folder(folder: Path) -> list[Entry]:
@@ -135,6 +135,7 @@ def _entry(name: str, body: Mapping[str, Any], files: Mapping[str, File], where:
         notes=tuple(body.get("notes", ())),
         editions=editions,
         maker=body.get("maker", "files"),
+        train=body.get("train"),
     )
 
 

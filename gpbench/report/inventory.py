@@ -34,6 +34,11 @@ __all__ = [
 
 Facts = dict[str, Any]
 
+_ESTIMATE = (
+    "about: an estimate from the sizes of the data, with nothing stored and one cell at a time; when a scheme will\n"
+    "have converged is not known, so it may be several times off. `gpbench reproduce PLAN --dry-run` looks at stored cells."
+)
+
 
 def method_facts(methods: Iterable[Method]) -> tuple[list[Facts], list[str]]:
     """Facts of methods, and a sentence for each whose scheme does not load (its settings are then None)."""
@@ -104,7 +109,7 @@ def dataset_facts(entries: Iterable[Entry], is_here: Callable[[str], bool]) -> l
 def plan_facts(folder: Path) -> tuple[list[Facts], list[str]]:
     """Facts of the plans ``PAPER/ITEM.toml`` in a folder, and a sentence for each that cannot be read.
 
-    ``seconds`` is what the model of :mod:`gpbench.bench.plan_time` says; `gpbench reproduce PLAN --dry-run` looks at
+    ``seconds`` is the estimate of :mod:`gpbench.bench.plan_time`; `gpbench reproduce PLAN --dry-run` looks at
     stored cells too.
     """
     from gpbench.bench.plan_blocks import runnable  # noqa: PLC0415  # lists of methods and data sets need no plans
@@ -196,7 +201,7 @@ def dataset_card(facts: Facts, *, width: int) -> list[str]:
 
 
 def plan_table(facts: Sequence[Facts]) -> list[str]:
-    """One line a plan, with the time that it takes by the model."""
+    """One line a plan, with an estimate of the time that it takes, and what the estimate is."""
     rows = [("plan", "data sets", "methods", "cells", "about", "title")]
     rows += [
         (
@@ -205,7 +210,7 @@ def plan_table(facts: Sequence[Facts]) -> list[str]:
         )
         for each in facts
     ]
-    return _lines(rows, right=frozenset({1, 2, 3, 4}))
+    return [*_lines(rows, right=frozenset({1, 2, 3, 4})), _ESTIMATE]
 
 
 def _lines(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:

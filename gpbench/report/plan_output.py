@@ -107,7 +107,8 @@ def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:
         lines.append(f"{printable(plan.dataset_label(name))}{where}")
         lines += [f"  {printable(each.block.label)}: {_words(each)}" for each in own]
     cells, stored = (sum(getattr(each, name) for each in outlook.estimates) for name in ("cells", "stored"))
-    lines.append(f"{cells} cells, {stored} of them stored; the others take about {total(outlook.estimates, jobs=jobs)}")
+    left = total(outlook.estimates, jobs=jobs)
+    lines.append(f"{cells} cells, {stored} of them stored; the others take about {left}, by estimate")
     if outlook.absent:
         names = " ".join(outlook.absent)
         lines.append(f"data not here: {names}; `gpbench fetch {names}` tries to bring them")

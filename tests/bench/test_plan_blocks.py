@@ -197,13 +197,13 @@ def test_ids_of_data_sets_in_results(name, known):
     assert dataset_id(name) == known
 
 
-def test_time_comes_from_stored_cells_and_else_from_the_model(tmp_path):
-    found = plan(tmp_path, HEAD + "limits = { seconds = 40 }\n[methods.x-gpc]\nmax_iterations = 10_000_000\n")
+def test_time_comes_from_stored_cells_and_else_from_an_estimate(tmp_path):
+    found = plan(tmp_path, HEAD + "limits = { seconds = 40 }\n[methods.klsp-sgd]\nmax_iterations = 10_000_000\n")
     first, second = blocks(found)
     cells = [stored(first, found, index) for index in range(4)] + [stored(first, found, 4, status="failed")]
     own, model = estimate(stored_cells(found, [first, second], cells), cells)
     assert (own.cells, own.stored, own.seconds, own.basis) == (10, 4, 60.0, "stored cells")
-    assert (model.cells, model.stored, model.seconds, model.basis) == (10, 0, 410.0, "model")
+    assert (model.cells, model.stored, model.seconds, model.basis) == (10, 0, 410.0, "estimate")
 
 
 def test_time_of_the_same_cells_under_another_seed_counts(tmp_path):
@@ -212,6 +212,14 @@ def test_time_of_the_same_cells_under_another_seed_counts(tmp_path):
     others = [stored(block, found, 0, seed=5, end="2026-01-01T00:00:02+00:00")]
     (one,) = estimate([(block, [])], others)
     assert (one.seconds, one.basis) == (20.0, "stored cells")
+
+
+def test_cells_of_an_origin_that_the_plan_does_not_run_count(tmp_path):
+    def seconds(text):
+        return estimate([(block, []) for block in blocks(plan(tmp_path, HEAD + text))])[0].seconds
+
+    given = '[methods.x-gpc]\nhyperparameters = "from:klsp"\n'
+    assert seconds(given) > seconds(given + "[methods.klsp]\n")
 
 
 def test_time_is_not_known_where_the_rows_are_not(tmp_path):

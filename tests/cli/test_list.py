@@ -169,7 +169,7 @@ def test_plans(tmp_path):
     (tmp_path / "wenzel2019").mkdir()
     (tmp_path / "wenzel2019" / "table1.toml").write_text(
         'title = "Table 1"\npaper = "wenzel2019"\ndatasets = ["far-away"]\nsplit = "folds:5"\n'
-        "limits = {seconds = 50}\n[methods.x-gpc]\nmax_iterations = 10_000_000\n[methods.linear]\n",
+        "limits = {seconds = 50}\n[methods.klsp-sgd]\nmax_iterations = 10_000_000\n[methods.linear]\n",
         encoding="utf-8",
     )
     (tmp_path / "wenzel2019" / "fig1.toml").write_text("title = ", encoding="utf-8")
@@ -183,11 +183,11 @@ def test_plans(tmp_path):
             "paper": "wenzel2019",
             "render": "table",
             "datasets": ["far-away"],
-            "methods": ["x-gpc", "linear"],
+            "methods": ["klsp-sgd", "linear"],
             "cells": 10,
         }
     ]
-    assert 255 <= seconds < 2000  # x-gpc ends at its limit of 50 s; a second beside each cell
+    assert 255 <= seconds < 2000  # klsp-sgd ends at its limit of 50 s; a second beside each cell
     assert (
         plan_table([{**facts[0], "seconds": 512.0}])[1]
         == "wenzel2019/table1          1        2     10   8:32  Table 1"

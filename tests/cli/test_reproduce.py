@@ -123,7 +123,7 @@ def test_the_quick_form(place):
 def test_a_dry_run_runs_and_fetches_nothing(place):
     done = gpbench("reproduce", "mine.toml", "--dry-run")
     assert done.exit_code == 0, done.stderr
-    assert "  points, M = 6: 3 cells of folds:3, about 3 s (model)" in done.stdout
+    assert "  points, M = 6: 3 cells of folds:3, about 3 s (estimate)" in done.stdout
     assert "18 cells, 0 of them stored; the others take about " in done.stdout
     assert place.calls == []
     assert not (place.path / "results").exists()
