@@ -54,6 +54,8 @@ class Block:
         Canonical.
     splits : int or None
         Only the first so many.
+    planned : int or None
+        As many splits as the plan takes where it is not cut short: all that there are where it is None.
     origin : Choice or None
         The method that the hyper-parameters come from.
     """
@@ -69,6 +71,7 @@ class Block:
     limits: Limits
     split: str
     splits: int | None
+    planned: int | None = None
     origin: Choice | None = field(default=None, hash=False)
 
 
@@ -130,7 +133,8 @@ def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any
     shown = {name: value for name, value in values.items() if name not in named}
     variant = _filled(table.label, values)
     settings = _settings(plan, table, dataset, values, limits)
-    caps = [cap for cap in (override.splits or plan.splits, plan.reduction.splits) if cap is not None]
+    planned = override.splits or plan.splits
+    caps = [cap for cap in (planned, plan.reduction.splits) if cap is not None]
     return Block(
         dataset=dataset,
         table=table,
@@ -143,6 +147,7 @@ def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any
         limits=limits,
         split=split,
         splits=min(caps, default=None),
+        planned=planned,
         origin=_origin(plan, table, dataset, values, limits=limits, settings=settings),
     )
 

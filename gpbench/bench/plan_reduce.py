@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.limits import Limits
 from gpbench.bench.plan import Reduction
+from gpbench.bench.plan_blocks import runnable
+from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpbench.bench.plan import Plan
+    from gpbench.bench.plan_blocks import Block
 
 __all__ = ["asked_for", "quick_form", "restricted"]
 
@@ -82,8 +85,8 @@ def restricted(
     for name in methods:
         if name not in known:
             raise unknown_name(f"method of {plan.id}", name, known)
-    if splits is not None and splits < 1:
-        raise UsageError(f"--folds must be at least 1; got {splits}")
+    if splits is not None:
+        _check_splits(plan, splits)
     wanted = tuple(each for each in plan.datasets if not datasets or each in datasets)
     tables = tuple(each for each in plan.methods if not methods or {each.name, each.method.id} & set(methods))
     notes = [
@@ -98,6 +101,21 @@ def restricted(
         notes=(*plan.notes, *notes),
         reduction=replace(plan.reduction, splits=splits, caps=Limits(seconds=seconds)),
     )
+
+
+def _check_splits(plan: Plan, splits: int) -> None:
+    """Refuse more splits than any data set of the plan has; a publisher's are not counted before the data are open."""
+    if splits < 1:
+        raise UsageError(f"--folds must be at least 1; got {splits}")
+    known = [_count(block) for block in runnable(plan)]
+    counts = [count for count in known if count is not None]
+    if counts and len(counts) == len(known) and splits > max(counts):
+        raise UsageError(f"--folds must be at most {max(counts)}, the splits of a data set of {plan.id}; got {splits}")
+
+
+def _count(block: Block) -> int | None:
+    parts = Protocol.parse(block.split).parts
+    return min(parts or block.planned or 0, block.planned or parts) or None
 
 
 def quick_form(plan: Plan) -> Plan:

@@ -90,7 +90,7 @@ def _of_block(
 
 def _splits(block: Block, counts: Sequence[int]) -> int:
     protocol = Protocol.parse(block.split)
-    number = counts[0] if counts else protocol.parts or block.splits or _GIVEN
+    number = counts[0] if counts else protocol.parts or block.planned or _GIVEN
     return min(number, block.splits or number)
 
 

@@ -36,7 +36,8 @@ Facts = dict[str, Any]
 
 _ESTIMATE = (
     "about: an estimate from the sizes of the data, with nothing stored and one cell at a time; when a scheme will\n"
-    "have converged is not known, so it may be several times off. `gpbench reproduce PLAN --dry-run` looks at stored cells."
+    "have converged is not known, so it may be several times off. `gpbench reproduce PLAN --dry-run` looks at what\n"
+    "is stored."
 )
 
 

@@ -134,6 +134,19 @@ def test_a_dry_run_runs_and_fetches_nothing(place):
     assert "  Fake: 3 cells of folds:3, 3 stored\n" in gpbench("reproduce", "mine.toml", "--dry-run").stdout
 
 
+def test_a_dry_run_counts_no_more_splits_than_there_are(place):
+    """A publisher's are not known before the data are open: one, or as many as the plan takes."""
+    for planned, cells in (("", 1), ("splits = 4\n", 4)):
+        text = 'title = "T"\ndatasets = ["german"]\nsplit = "given"\n' + planned + "[methods.linear]\n"
+        (place.path / "given.toml").write_text(text, encoding="utf-8")
+        assert f"linear: {cells} cells of given" in gpbench("reproduce", "given.toml", "--dry-run").stdout
+        done = gpbench("reproduce", "given.toml", "--dry-run", "--folds", 1000)
+        if planned:
+            assert (done.exit_code, "--folds must be at most 4" in done.stderr) == (2, True)
+        else:
+            assert "linear: 1 cells of given" in done.stdout
+
+
 def test_parts_of_a_plan_do_not_take_the_place_of_the_whole(place):
     done = gpbench("reproduce", "mine.toml", "--datasets", "breast-cancer-wisconsin", "--folds", 1, "--max-seconds", 9)
     assert (done.exit_code, len(place.calls)) == (0, 3)
@@ -162,6 +175,8 @@ def test_no_data_at_all_gives_exit_code_3_and_failed_cells_4(place):
         (["mine.toml", "--datasets", "far"], "unknown data set of mine 'far'; did you mean far.csv?"),
         (["mine.toml", "--methods", "fak"], "unknown method of mine 'fak'; did you mean fake?"),
         (["mine.toml", "--folds", "0"], "--folds must be at least 1; got 0"),
+        (["mine.toml", "--folds", "4"], "--folds must be at most 3, the splits of a data set of mine; got 4"),
+        (["mine.toml", "--folds", "1000", "--dry-run"], "--folds must be at most 3, the splits of a data set of mine"),
         (["mine.toml", "--jobs", "0"], "jobs must be at least 1; got 0"),
         (["mine.toml", "--jobs", "2", "--scheduler", "tcp://h:1"], "exclude one another"),
     ],
