@@ -15,7 +15,8 @@ from gpbench.model.laplace import Mode, laplace_gradient, laplace_mode
 from gpbench.model.posterior import Posterior
 from gpbench.schemes.base import StopTraining
 from gpbench.schemes.batch_settings import Evaluations
-from gpbench.schemes.general_hyper import HyperSettings, State, Trial, climb_hyper
+from gpbench.schemes.general_climb import climb_hyper
+from gpbench.schemes.general_hyper import HyperSettings, State, Trial
 from gpbench.schemes.general_starts import Starts
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class Run:
         self._starts = Starts(self._rows)
         self._settled = False
         self._converged = True
+        self._restarts = 0
         self._warm: GaussianV | None = None
         self._mode: Array | None = None
         self.stopped_by = "on_step"
@@ -182,6 +184,7 @@ class Run:
         more = {"bound": state.bound, "gradient": state.gradient, "surrogate": state.surrogate}
         facts.update({name: value for name, value in more.items() if value is not None})
         facts |= {"returned": "start"} if is_start else {}
+        facts |= {"restarts": self._restarts} if self._restarts else {}
         latent = q.latent(basis, observation.mean)
         return Posterior((latent,), observation.likelihood, classes=self._classes, facts=facts)
 
@@ -254,6 +257,7 @@ class Run:
 
         of_all = evaluate == self._solved and self._settings.rows == "all"
         targets = self._y if of_all else self._active.targets
-        return climb_hyper(
+        converged, self._restarts = climb_hyper(
             self._settings, self._state, evaluate, y=targets, left=lambda: self.evaluations.left, better=better
         )
+        return converged

@@ -34,7 +34,8 @@ from gpbench.optimize.adadelta import AdaDelta
 from gpbench.optimize.adam import Adam
 from gpbench.schemes.base import setting
 from gpbench.schemes.batch_settings import LOG_BOUND
-from gpbench.schemes.general_hyper import HyperSettings, estimated, free_box
+from gpbench.schemes.general_climb import estimated
+from gpbench.schemes.general_hyper import HyperSettings, free_box
 from gpbench.schemes.minibatch_training import persist, train_by_minibatches
 from gpbench.schemes.stochastic_settings import MinibatchSettings
 
