@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import special
 
-from gpbench.model.general_bound import At, GaussianV, factor, precision_of
+from gpbench.model.general_bound import At, GaussianV, bound_at, factor, precision_of
 from gpbench.model.linalg import trsv
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.schemes.base import setting
@@ -156,6 +156,7 @@ class DualAscent:
         first = np.asarray(np.clip(first, low, high), dtype=np.float64)
         trial, slope = dual.at(first)
         best, kept, gradient = -np.inf, trial, slope
+        least = _worth(rows, observation, start) if counts and not warm else -np.inf
 
         def objective(lam: Array) -> tuple[float, Array]:
             nonlocal trial, slope
@@ -168,7 +169,8 @@ class DualAscent:
                 primal = dual.primal(trial) if np.isfinite(value) else -np.inf
             if primal > best:
                 best, kept, gradient = primal, trial, slope
-            report(kept.q, best if counts else None)
+            # below what the run started from the bound is not that of what it would hand back
+            report(kept.q, best if counts and best >= least else None)
 
         search = LBFGSB(
             memory=settings.memory,
@@ -186,3 +188,9 @@ class DualAscent:
         bound = best if counts else dual.bound(kept)
         converged = outcome.reason in {"converged", "line search"}
         return Solution(kept._replace(value=best), bound, largest, converged=converged)
+
+
+def _worth(rows: FeatureRows, observation: Observation, start: GaussianV) -> float:
+    """The bound of the better of the start and the prior."""
+    with np.errstate(over="ignore"):
+        return max(bound_at(rows, observation, q).value for q in (GaussianV.prior(rows.M), start))
