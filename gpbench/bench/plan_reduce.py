@@ -87,10 +87,11 @@ def restricted(
             raise unknown_name(f"method of {plan.id}", name, known)
     if splits is not None:
         _check_splits(plan, splits)
+    cut = splits is not None and not _covers(plan, splits)
     wanted = tuple(each for each in plan.datasets if not datasets or each in datasets)
     tables = tuple(each for each in plan.methods if not methods or {each.name, each.method.id} & set(methods))
     notes = [
-        *([f"Only the first {splits} splits of each data set."] if splits is not None else []),
+        *([f"Only the first {splits} splits of each data set."] if cut else []),
         *([f"Training ends after {seconds:g} s at the latest."] if seconds is not None else []),
     ]
     return replace(
@@ -111,6 +112,12 @@ def _check_splits(plan: Plan, splits: int) -> None:
     counts = [count for count in known if count is not None]
     if counts and len(counts) == len(known) and splits > max(counts):
         raise UsageError(f"--folds must be at most {max(counts)}, the splits of a data set of {plan.id}; got {splits}")
+
+
+def _covers(plan: Plan, splits: int) -> bool:
+    """Whether so many splits are known to be all there are."""
+    counts = [_count(block) for block in runnable(plan)]
+    return all(count is not None and count <= splits for count in counts)
 
 
 def _count(block: Block) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,8 @@ __all__ = ["command"]
 @click.command(name="report")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[PAPER/ITEM|PLAN.toml|RUNS]...")
 @click.option("--quick", is_flag=True, help="Of a plan: its quick form.")
+@click.option("--folds", type=int, metavar="K", help="Of a plan: only the first K splits of each data set.")
+@click.option("--max-seconds", type=float, metavar="S", help="Of a plan: as it ran with this limit of a cell.")
 @click.option("--dataset", "-d", "datasets", multiple=True, metavar="D", help="Only this data set; may be repeated.")
 @click.option("--method", "-m", "methods", multiple=True, metavar="M", help="Only this method; may be repeated.")
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
@@ -38,6 +41,8 @@ def command(
     *,
     runs: tuple[Path, ...],
     quick: bool,
+    folds: int | None,
+    max_seconds: float | None,
     datasets: tuple[str, ...],
     methods: tuple[str, ...],
     processor: str | None,
@@ -75,10 +80,12 @@ def command(
     from gpbench.report.table import table  # noqa: PLC0415
 
     if len(runs) == 1 and is_plan(str(runs[0])):
-        report_plan(str(runs[0]), datasets, methods, form=form, output=output, quick=quick)
+        cuts = {"splits": folds, "seconds": max_seconds, "quick": quick}
+        report_plan(str(runs[0]), datasets, methods, form=form, output=output, cuts=cuts)
         return
-    if quick:
-        raise UsageError("--quick is of a plan; expected PAPER/ITEM or PLAN.toml")
+    for name, given in (("--quick", quick), ("--folds", folds), ("--max-seconds", max_seconds)):
+        if given:
+            raise UsageError(f"{name} is of a plan; expected PAPER/ITEM or PLAN.toml")
     columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     scored = not SCORED.isdisjoint(columns) or form == "csv" or (output is not None and output.suffix.lower() == ".csv")
     places = runs or (load_config().store,)
@@ -110,9 +117,9 @@ def report_plan(
     *,
     form: str | None,
     output: Path | None,
-    quick: bool,
+    cuts: dict[str, Any],
 ) -> None:
-    """Render a plan from the store."""
+    """Render a plan from the store; ``cuts`` as for :func:`gpbench.bench.plan_reduce.asked_for`."""
     from gpbench.bench.plan_read import find_plan  # noqa: PLC0415  # as above
     from gpbench.bench.plan_reduce import asked_for  # noqa: PLC0415
     from gpbench.bench.plan_run import look_up  # noqa: PLC0415
@@ -124,7 +131,7 @@ def report_plan(
     config = load_config()
     whole = find_plan(name)
     check_figure(whole)
-    plan = asked_for(whole, datasets=",".join(datasets) or None, methods=",".join(methods) or None, quick=quick)
+    plan = asked_for(whole, datasets=",".join(datasets) or None, methods=",".join(methods) or None, **cuts)
     store = Store(config.store)
     found = look_up(plan, store)
     for problem in store.problems:

@@ -107,7 +107,9 @@ def test_report_renders_from_the_store_alone(place):
     assert gpbench("report", "mine.toml", "--format", "html").stdout.startswith("<!doctype html>")
     assert gpbench("report", "mine.toml", "--output", "there").stdout.splitlines()[0] == "there/table.txt"
     assert gpbench("report", "mine.toml", "--quick").stdout.count("not run") > 0
-    assert gpbench("report", "--quick").exit_code == 2
+    for flag in (["--quick"], ["--folds", 2], ["--max-seconds", 2]):
+        done = gpbench("report", *flag)
+        assert (done.exit_code, f"{flag[0]} is of a plan" in done.stderr) == (2, True)
 
 
 def test_the_quick_form(place):
@@ -153,6 +155,11 @@ def test_parts_of_a_plan_do_not_take_the_place_of_the_whole(place):
     text = (place.path / "results" / "partial" / "mine" / "table.txt").read_text(encoding="utf-8")
     assert "Only the first 1 splits of each data set." in text
     assert "Training ends after 9 s at the latest." in text
+    done = gpbench("report", "mine.toml", "--dataset", "breast-cancer-wisconsin", "--folds", 1, "--max-seconds", 9)
+    assert done.stdout.splitlines()[:20] == text.splitlines()[:20]
+    done = gpbench("report", "mine.toml", "--dataset", "breast-cancer-wisconsin", "--folds", 3)
+    assert "not run" in done.stdout
+    assert "Only the first" not in done.stdout
     done = gpbench("reproduce", "mine.toml", "--output", "here", "--methods", "fake", "--quick")
     assert done.stdout.splitlines()[-4] == "here/table.txt"
 
