@@ -14,6 +14,7 @@ import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Protocol
 
@@ -217,10 +218,15 @@ def _pickled(task: Task) -> bytes:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back for the processes started within: it reaches the whole group, and the parent alone decides."""
+    """Hold Ctrl-C back for the processes started within: it reaches the whole group, and the parent alone decides.
+
+    They inherit the mask, so that it holds from their first line on, while they import too.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
+    # Else the first worker's start would start it, which lets Ctrl-C through again for that worker.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

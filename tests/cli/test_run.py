@@ -333,6 +333,33 @@ def test_ctrl_c_leaves_a_resumable_store_and_exit_code_130(place, jobs):
         assert [cell["status"] for cell in json.loads(done.stdout)["cells"]] == ["ok"] * 3
 
 
+STARTING = """
+import os, signal, sys
+if "--multiprocessing-fork" in sys.orig_argv:
+    os.write(2, b"a worker begins\\n")
+    signal.pause()
+"""
+
+
+def test_ctrl_c_while_workers_begin_shows_no_traceback_of_theirs(place):
+    """Each is held at its first line, before it has imported anything that could handle the signal."""
+    (place / "sitecustomize.py").write_text(STARTING)
+    command = [
+        sys.executable, "-c", "from gpbench.cli import main; main()",
+        "run", "-m", "linear", "-d", DATA, "--folds", "3", "--jobs", "2",
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(place)}, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        for _ in range(2):
+            assert running.stderr.readline() == "a worker begins\n"
+        os.killpg(running.pid, signal.SIGINT)
+        _, stderr = running.communicate()
+    assert running.returncode == 130
+    assert stderr.strip().splitlines()[-1].startswith("gpbench: interrupted; what is finished is kept")
+    assert "Traceback" not in stderr
+
+
 def test_help_names_every_option_of_the_design_and_imports_nothing_heavy():
     program = (
         "import sys\nfrom gpbench.cli import main\nmain(['run', '--help'], standalone_mode=False)\n"
