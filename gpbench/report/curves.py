@@ -157,6 +157,7 @@ def _panel(
     ax.set_ylim(*values)
     ax.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
     notes = []
+    most = max(len(group.cells) for group, _ in curves)
     for group, curve in curves:
         style = styles[group.method_label]
         if curve.band is not None and not curve.is_point:
@@ -167,8 +168,8 @@ def _panel(
         else:
             ax.plot(curve.seconds, curve.mean, color=style.color, linestyle=style.line, label=group.method_label)
             ax.plot(curve.seconds[-1:], curve.mean[-1:], "o", color=style.color, markersize=3.2)
-        if len(group.finished) < len(group.cells):
-            notes.append(f"{group.method_label}: {len(group.finished)} of {len(group.cells)} splits")
+        if len(group.finished) < most:
+            notes.append(f"{group.method_label}: {len(group.finished)} of {most} splits")
         if not np.isfinite(curve.mean).any():
             notes.append(f"{group.method_label}: not measured")
         elif not ((curve.mean >= values[0]) if more else (curve.mean <= values[1])).any():

@@ -275,3 +275,8 @@ def test_short_labels_stand_side_by_side():
     columns, labels, high = fit_legend(["a", "b", "c"], 7.0, most=3)
     assert (columns, labels, high) == (3, ["a", "b", "c"], LEGEND_ROW)
     assert fit_legend([], 7.0, most=3) == (1, [], 0)
+
+
+def test_a_method_that_ran_on_fewer_splits_than_another_is_marked(cells):
+    (ax,) = figure(cells[:-1]).axes
+    assert [text.get_text() for text in ax.texts] == ["linear: 1 of 2 splits"]
