@@ -113,12 +113,13 @@ def test_failed_cells_are_left_out_and_counted(cells, make_cell):
     failed = make_cell(index=2, status="failed", trace=[(0.1, 9.0, 1.0), (5.0, 9.0, 1.0)])
     (ax,) = figure([*cells, failed]).axes
     np.testing.assert_allclose(lines(ax)["x-gpc"].get_ydata()[-1], 0.4)
-    assert [text.get_text() for text in ax.texts] == ["x-gpc: 2 of 3 splits"]
+    assert [text.get_text() for text in ax.texts] == ["linear: 2 of 3 splits\nx-gpc: 2 of 3 splits"]
 
 
 def test_a_method_far_above_is_named_and_does_not_flatten_the_rest(cells, make_cell):
-    bad = make_cell(method="bad", settings={}, trace=[(0.1, 50.0, 0.5), (9.0, 40.0, 0.5)], nll=40.0)
-    (ax,) = figure([*cells, bad]).axes
+    trace = [(0.1, 50.0, 0.5), (9.0, 40.0, 0.5)]
+    bad = [make_cell(method="bad", settings={}, index=i, trace=trace, nll=40.0) for i in range(2)]
+    (ax,) = figure([*cells, *bad]).axes
     assert ax.get_ylim()[1] < 1.0
     assert [text.get_text() for text in ax.texts] == ["bad: off scale (40)"]
 
