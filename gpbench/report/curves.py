@@ -124,7 +124,8 @@ def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: S
     columns, rows = across * len(metrics), -(-len(panels) // across)
     width, height = (5.6, 4.0) if rows == columns == 1 else (3.4 * columns + 0.3, 2.6 * rows + 0.9)
     broken = [line for note in words for line in textwrap.wrap(printable(note), max(40, int(width * 19)))]
-    size = (width, height + 0.13 * (len(broken) - 1) + (0.2 if head else 0.0))
+    title = textwrap.wrap(printable(head), max(40, int(width * 10.5)))  # characters of its bold type in an inch
+    size = (width, height + 0.13 * (len(broken) - 1) + 0.2 * len(title))
     drawn = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
     styles = styles_of(groups)
     shown: list[tuple[Group, Curve]] = []
@@ -142,8 +143,8 @@ def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: S
                 ax.set_xlabel("training time (s)")
             shown += curves
     _legend(drawn, shown, styles, band=_BANDS[spread], words="\n".join(broken))
-    if head:
-        drawn.suptitle(printable(head), x=0.01, ha="left", fontsize=10, fontweight="bold")
+    if title:
+        drawn.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10, fontweight="bold")
     return drawn
 
 

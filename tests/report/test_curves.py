@@ -281,3 +281,13 @@ def test_short_labels_stand_side_by_side():
 def test_a_method_that_ran_on_fewer_splits_than_another_is_marked(cells):
     (ax,) = figure(cells[:-1]).axes
     assert [text.get_text() for text in ax.texts] == ["linear: 1 of 2 splits"]
+
+
+def test_a_long_head_is_broken_into_lines_that_fit(cells):
+    words = "Figure 3: test error over training time on Shuttle, by number of inducing points"
+    drawn = figure([*cells, *({**cell, "dataset": "other"} for cell in cells)], head=words)
+    canvas = FigureCanvasAgg(drawn)
+    canvas.draw()
+    head = drawn._suptitle
+    assert head.get_text().replace("\n", " ") == words
+    assert head.get_window_extent().x1 <= drawn.bbox.x1
