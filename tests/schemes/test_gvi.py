@@ -396,6 +396,22 @@ def test_mini_batches_learn_hyperparameters(task):
     assert again.latents[0].m_w.tobytes() == posterior.latents[0].m_w.tobytes()
 
 
+def test_mini_batches_that_led_away_go_back_to_where_they_were_long_before():
+    X, y = data("count", 100)
+    active = ActiveSet.choose(InducingRule("random", 8, seed=1), X, y)
+    observation = Observation(Poisson(), 1.0, has_mean=True)
+    scheme = GVISGD(hyperparameters="fixed", rate=0.01)
+    run = Run(scheme, X, y, active=active, observation=observation, classes=0, rng=np.random.default_rng(0))
+    for _ in range(350):
+        run.step(X, y, scale=1.0)
+    before = -run.posterior().score(X, y).log_density.mean()
+    run.x[: len(active.Z)] += 300.0  # rates of e^300, finite
+    run.step(X, y, scale=1.0)
+    assert run.rate == 0.005
+    assert run.iteration == 351
+    assert -run.posterior().score(X, y).log_density.mean() == pytest.approx(before, abs=0.05)
+
+
 def test_sgd_gradients_average_to_the_whole():
     """Equal batches of a partition: the mean of their gradients is that of all rows."""
     X, y = data("count", 60)

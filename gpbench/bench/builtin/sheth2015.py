@@ -39,7 +39,7 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.gvi_sgd:GVISGD",
-        version=3,
+        version=4,
     ),
     Method(
         id="sod-laplace",
