@@ -64,12 +64,15 @@ class Damping:
 
 
 class Rising:
-    """Whether log Z still rises: its best of the last 25 iterations against its best before.
+    """Whether log Z still moves: its median over the last 25 iterations against that over the 25 before.
+
+    Medians, and not the best values: while sites are still far from matching moments log Z is no bound and can stand far
+    above what EP settles at for an iteration or two. A large fall is such an unsettled time as well, and no end.
 
     Parameters
     ----------
     least : float
-        Relative rise that counts; 0: never ask.
+        Relative change that counts; 0: never ask.
     """
 
     def __init__(self, least: float) -> None:
@@ -79,7 +82,8 @@ class Rising:
     def go_on(self, log_z: float) -> bool:
         """Take log Z of an iteration."""
         self._values.append(log_z)
-        if self._least == 0 or len(self._values) <= WINDOW:
+        if self._least == 0 or len(self._values) < 2 * WINDOW:
             return True
-        before = max(self._values[:-WINDOW])
-        return max(self._values[-WINDOW:]) > before + self._least * abs(before)
+        before = float(np.median(self._values[-2 * WINDOW : -WINDOW]))
+        last = float(np.median(self._values[-WINDOW:]))
+        return abs(last - before) > self._least * abs(before)

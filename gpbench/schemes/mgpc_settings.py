@@ -90,7 +90,9 @@ class MGPCSettings(MinibatchSettings, GPSettings):
         1.1, "batch: ratio by which rates of ascent grow (1.02 in villacampa2017)", minimum=1.0, maximum=2.0
     )
     rise: float = setting(
-        0.02, "batch: training ends when log Z rises by less in 25 iterations, relatively; 0: never", minimum=0.0
+        0.02,
+        "batch: training ends when the median of log Z over 25 iterations changes by less, relatively; 0: never",
+        minimum=0.0,
     )
     longest_step: float = setting(
         0.5, "batch: largest step of a log hyper-parameter or a scaled inducing input", minimum=1e-6, maximum=1e6

@@ -206,9 +206,11 @@ def test_damping_by_default():
 
 def test_evidence_that_no_longer_rises_ends_training():
     rising = Rising(0.1)
-    assert all(rising.go_on(-100.0 + i) for i in range(26))
-    assert rising.go_on(-50.0)  # the best of 25, 26 iterations ago, was -99
-    assert [rising.go_on(-60.0) for _ in range(25)] == [True] * 24 + [False]
+    assert all(rising.go_on(-100.0 + i) for i in range(50))  # medians -88 and -63
+    assert [rising.go_on(-51.0) for _ in range(60)].index(False) == 31  # the median before has come to -56
+    falling = Rising(0.1)
+    values = [-1.0, *np.linspace(-5000.0, -100.0, 49)]  # far above at first, when sites match nothing
+    assert all(falling.go_on(value) for value in values)
     never = Rising(0.0)
     assert all(never.go_on(-1.0) for _ in range(100))
     X, y = clusters()

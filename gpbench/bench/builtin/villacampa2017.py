@@ -11,6 +11,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         scheme="gpbench.schemes.ep_mgpc:EPMGPC",
+        version=2,
     ),
     Method(
         id="sep-mgpc",
@@ -18,6 +19,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         scheme="gpbench.schemes.sep_mgpc:SEPMGPC",
+        version=2,
     ),
     Method(
         id="vi-mgpc",
