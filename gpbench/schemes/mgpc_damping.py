@@ -66,8 +66,8 @@ class Damping:
 class Rising:
     """Whether log Z still moves: its median over the last 25 iterations against that over the 25 before.
 
-    Medians, and not the best values: while sites are far from matching moments, log Z is no bound and can stand far above
-    what EP settles at for an iteration or two. A large fall is such an unsettled time as well, and no end.
+    Medians, and not the best values: while sites are far from matching moments, log Z is no bound, and can stand far
+    above what EP settles at for an iteration or two. A large fall is such an unsettled time as well, and no end.
 
     Parameters
     ----------
