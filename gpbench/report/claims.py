@@ -7,17 +7,17 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpbench.errors import UsageError, reason, unknown_name
+from gpbench.errors import UsageError, unknown_name
 from gpbench.report.published import published_folder
+from gpbench.report.shipped import read_rows, shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = ["NOT_MEASURED", "VERDICTS", "Claim", "claims_of", "read_claims", "reproduced_folder"]
 
@@ -65,9 +65,7 @@ class Claim:
 
 def reproduced_folder() -> Path:
     """The folder of our verdicts on the claims: in a checkout, or in the wheel."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "_data" / "reproduced"
-    return inside if inside.is_dir() else package.parent / "results" / "reproduced"
+    return shipped_folder("reproduced")
 
 
 def read_claims(published: Path | None = None, reproduced: Path | None = None) -> list[Claim]:
@@ -118,17 +116,11 @@ def _judged(row: dict[str, str] | None) -> dict[str, str]:
 
 
 def _rows(path: Path, columns: Sequence[str]) -> dict[tuple[str, str], dict[str, str]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {reason(error)}") from error
-    reader = csv.DictReader(lines)
-    if lacking := [each for each in columns if each not in (reader.fieldnames or ())]:
-        raise UsageError(f"{path}: expected the columns {', '.join(columns)}; {', '.join(lacking)} missing")
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    for number, row in enumerate(reader, 2):
+    for number, row in enumerate(read_rows(path, columns), 2):
         if None in row or None in row.values():
-            raise UsageError(f"{path}, line {number}: expected {len(reader.fieldnames or ())} values; got {row!r}")
+            named = len([name for name in row if name is not None])
+            raise UsageError(f"{path}, line {number}: expected {named} values; got {row!r}")
         if (key := (row["paper"], row["claim"])) in rows:
             raise UsageError(f"{path}, line {number}: {row['paper']} claims twice: {row['claim']!r}")
         rows[key] = row

@@ -7,15 +7,15 @@ method apart (``inducing_fraction`` is the setting ``inducing`` as a share of th
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpbench.errors import UsageError, reason
+from gpbench.errors import UsageError
+from gpbench.report.shipped import read_rows, shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from gpbench.bench.plan import Plan
     from gpbench.bench.plan_blocks import Block
@@ -59,9 +59,7 @@ class Printed:
 
 def published_folder() -> Path:
     """The folder of the papers' numbers: in a checkout, or in the wheel."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "_data" / "published"
-    return inside if inside.is_dir() else package.parent / "results" / "published"
+    return shipped_folder("published")
 
 
 def read_published(plan: Plan) -> list[Printed]:
@@ -76,13 +74,7 @@ def read_published(plan: Plan) -> list[Printed]:
     for name in plan.published:
         beside = plan.path.parent / name
         path = beside if beside.is_file() else published_folder() / name
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise UsageError(f"{plan.path}: published = {name!r}: {path} cannot be read: {reason(error)}") from error
-        rows = csv.DictReader(lines)
-        if lacking := [each for each in _NEEDED if each not in (rows.fieldnames or ())]:
-            raise UsageError(f"{path}: expected the columns {', '.join(_NEEDED)}; {', '.join(lacking)} missing")
+        rows = read_rows(path, _NEEDED, whose=f"{plan.path}: published = {name!r}: ")
         for number, row in enumerate(rows, 2):
             if row.get("paper") in {None, "", plan.paper}:
                 found += _printed(row, f"{path}, line {number}")
