@@ -12,10 +12,10 @@ from scipy.linalg import blas, lapack
 from threadpoolctl import threadpool_limits
 
 from gpbench.model.inducing import InducingRule
-from gpbench.schemes.ep_mgpc import EPMGPC
-from gpbench.schemes.mgpc_settings import Problem
-from gpbench.schemes.mgpc_unknowns import Unknowns
-from gpbench.schemes.sep_mgpc import SEPMGPC
+from gpbench.schemes.scalable_ep.ep_mgpc import EPMGPC
+from gpbench.schemes.scalable_ep.sep_mgpc import SEPMGPC
+from gpbench.schemes.scalable_ep.settings import Problem
+from gpbench.schemes.scalable_ep.unknowns import Unknowns
 
 ROUNDS = 40
 CASES = {

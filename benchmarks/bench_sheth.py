@@ -20,13 +20,13 @@ from gpbench.config import load_config
 from gpbench.data.load import load
 from gpbench.data.scaling import ScaledRows, standardise
 from gpbench.model.basis import Basis
-from gpbench.model.feature_rows import SparseRows
-from gpbench.model.general_bound import GaussianV, bound_at, factor, precision_of
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson
-from gpbench.model.observation import Observation
-from gpbench.schemes.gvi_fixed_point import GVIFixedPoint
+from gpbench.schemes.general.bound import GaussianV, bound_at, factor, precision_of
+from gpbench.schemes.general.gvi_fixed_point import GVIFixedPoint
+from gpbench.schemes.general.observation import Observation
+from gpbench.schemes.general.rows import SparseRows
 
 N, D, M = 52_397, 280, 200
 BLOCK = 1024

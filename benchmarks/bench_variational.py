@@ -14,10 +14,10 @@ from scipy.linalg import blas, lapack
 from threadpoolctl import threadpool_limits
 
 from gpbench.model.basis import Basis
-from gpbench.model.collapsed import collapse, collapsed_gradient
 from gpbench.model.kernels import make_kernel
-from gpbench.model.logistic_bounds import jaakkola_jordan
 from gpbench.schemes import klsp_sgd, svgpc
+from gpbench.schemes.jaakkola.collapsed import collapse, collapsed_gradient
+from gpbench.schemes.jaakkola.logistic_bounds import jaakkola_jordan
 from gpbench.schemes.klsp_sgd import KLSpSGD
 from gpbench.schemes.svgpc import SVGPC
 

@@ -53,8 +53,8 @@ def command(
     # Heavy imports wait until the command is called.
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import StoreError  # noqa: PLC0415
-    from gpbench.report.comparison import METRICS, compare  # noqa: PLC0415
-    from gpbench.report.comparison_display import comparison_text  # noqa: PLC0415
+    from gpbench.report.compare.comparison import METRICS, compare  # noqa: PLC0415
+    from gpbench.report.compare.display import comparison_text  # noqa: PLC0415
     from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
 
     columns = METRICS if metrics is None else tuple(name.strip() for name in metrics.split(","))
@@ -70,7 +70,7 @@ def command(
     if output is None:
         click.echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json)
         return
-    from gpbench.report.comparison_files import write_comparison  # noqa: PLC0415  # matplotlib is heavy
+    from gpbench.report.compare.files import write_comparison  # noqa: PLC0415  # matplotlib is heavy
 
     written, undrawn = write_comparison(found, output, text=text, format=form)
     for path in written:

@@ -55,7 +55,7 @@ def command(*, kind: str | None, names: tuple[str, ...], as_json: bool) -> None:
 
 def _block(kind: str, facts: list[dict[str, Any]], width: int, asked: str | None, names: Sequence[str]) -> list[str]:
     """What is printed of one kind: cards where single ones or the methods are asked for, else a table."""
-    from gpbench.report import inventory  # noqa: PLC0415  # not needed for --help
+    from gpbench.report.tables import inventory  # noqa: PLC0415  # not needed for --help
 
     if kind == "methods" and asked is not None:
         cards = [inventory.method_card(each, width=width) for each in facts]
@@ -83,7 +83,7 @@ def _chosen(kind: str, names: Sequence[str], known: Mapping[str, Any]) -> list[A
 
 def _methods(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
     from gpbench.bench.methods import methods, plugin_problems  # noqa: PLC0415  # scipy is heavy
-    from gpbench.report.inventory import method_facts  # noqa: PLC0415
+    from gpbench.report.tables.inventory import method_facts  # noqa: PLC0415
 
     facts, problems = method_facts(_chosen("methods", names, methods()))
     return facts, problems + [str(problem) for problem in plugin_problems()]
@@ -93,7 +93,7 @@ def _datasets(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.catalogue import catalogue  # noqa: PLC0415
     from gpbench.data.load import is_here  # noqa: PLC0415  # pandas is heavy
-    from gpbench.report.inventory import dataset_facts  # noqa: PLC0415
+    from gpbench.report.tables.inventory import dataset_facts  # noqa: PLC0415
 
     folder = load_config().data
     known = catalogue()
@@ -102,8 +102,8 @@ def _datasets(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _plans(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    from gpbench.bench import plan_read  # noqa: PLC0415  # scipy is heavy
-    from gpbench.report.inventory import plan_facts  # noqa: PLC0415
+    from gpbench.bench.plan import read as plan_read  # noqa: PLC0415  # scipy is heavy
+    from gpbench.report.tables.inventory import plan_facts  # noqa: PLC0415
 
     facts, problems = plan_facts(plan_read.PAPERS)
     return _chosen("plans", names, {each["id"]: each for each in facts}), problems

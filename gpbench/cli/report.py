@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpbench.report.table import ENDINGS
+from gpbench.report.tables.table import ENDINGS
 
 __all__ = ["command"]
 
@@ -69,15 +69,15 @@ def command(
     gpbench report old/results new/results --method x-gpc --output comparison
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
-    from gpbench.bench.plan_read import is_plan  # noqa: PLC0415
+    from gpbench.bench.plan.read import is_plan  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import StoreError, UsageError  # noqa: PLC0415
-    from gpbench.report.display import SHOWN  # noqa: PLC0415
     from gpbench.report.publish import publish  # noqa: PLC0415
     from gpbench.report.scores import SCORED  # noqa: PLC0415
     from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
-    from gpbench.report.summary import summarise  # noqa: PLC0415
-    from gpbench.report.table import table  # noqa: PLC0415
+    from gpbench.report.tables.display import SHOWN  # noqa: PLC0415
+    from gpbench.report.tables.summary import summarise  # noqa: PLC0415
+    from gpbench.report.tables.table import table  # noqa: PLC0415
 
     if len(runs) == 1 and is_plan(str(runs[0])):
         cuts = {"splits": folds, "seconds": max_seconds, "quick": quick}
@@ -119,14 +119,14 @@ def report_plan(
     output: Path | None,
     cuts: dict[str, Any],
 ) -> None:
-    """Render a plan from the store; ``cuts`` as for :func:`gpbench.bench.plan_reduce.asked_for`."""
-    from gpbench.bench.plan_read import find_plan  # noqa: PLC0415  # as above
-    from gpbench.bench.plan_reduce import asked_for  # noqa: PLC0415
-    from gpbench.bench.plan_run import look_up  # noqa: PLC0415
+    """Render a plan from the store; ``cuts`` as for :func:`gpbench.bench.plan.reduce.asked_for`."""
+    from gpbench.bench.plan.read import find_plan  # noqa: PLC0415  # as above
+    from gpbench.bench.plan.reduce import asked_for  # noqa: PLC0415
+    from gpbench.bench.plan.run import look_up  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.report.plan_output import folder_of, plan_page, plan_text, scored, write_plan  # noqa: PLC0415
-    from gpbench.report.renderers import check_figure  # noqa: PLC0415
+    from gpbench.report.plan.output import folder_of, plan_page, plan_text, scored, write_plan  # noqa: PLC0415
+    from gpbench.report.plan.renderers import check_figure  # noqa: PLC0415
 
     config = load_config()
     whole = find_plan(name)

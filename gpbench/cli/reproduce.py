@@ -53,16 +53,16 @@ def command(
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
     from gpbench.bench.execution import executor_for  # noqa: PLC0415
-    from gpbench.bench.plan_read import find_plan  # noqa: PLC0415
-    from gpbench.bench.plan_reduce import asked_for  # noqa: PLC0415
-    from gpbench.bench.plan_run import look_ahead, run_plan  # noqa: PLC0415
+    from gpbench.bench.plan.read import find_plan  # noqa: PLC0415
+    from gpbench.bench.plan.reduce import asked_for  # noqa: PLC0415
+    from gpbench.bench.plan.run import look_ahead, run_plan  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.meter import Meter  # noqa: PLC0415
-    from gpbench.report.plan_output import folder_of, outlook_lines, plan_text, scored, write_plan  # noqa: PLC0415
-    from gpbench.report.published import read_published  # noqa: PLC0415
-    from gpbench.report.renderers import check_figure  # noqa: PLC0415
+    from gpbench.report.plan.output import folder_of, outlook_lines, plan_text, scored, write_plan  # noqa: PLC0415
+    from gpbench.report.plan.published import read_published  # noqa: PLC0415
+    from gpbench.report.plan.renderers import check_figure  # noqa: PLC0415
 
     config = load_config()
     whole = find_plan(plan)

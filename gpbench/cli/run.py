@@ -94,11 +94,11 @@ def command(
     from gpbench.data.meter import Meter  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.scores import with_scores  # noqa: PLC0415
-    from gpbench.report.summary import summarise  # noqa: PLC0415
-    from gpbench.report.table import table  # noqa: PLC0415
+    from gpbench.report.tables.summary import summarise  # noqa: PLC0415
+    from gpbench.report.tables.table import table  # noqa: PLC0415
 
     if plot is not None:
-        from gpbench.report.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
+        from gpbench.report.figures.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
         from gpbench.report.files import PICTURES  # noqa: PLC0415
 
         if plot.suffix.lower() not in PICTURES:  # before anything runs

@@ -4,7 +4,7 @@ What is not the same is never averaged together. Where one method stands in the 
 a row of its own whose label names the settings that differ, such as ``x-gpc (inducing=200)``; the same goes for a data
 set whose content or scaling changed. Labels are settled over all cells given, so that a label means the same in every
 row and every picture of one report. Cells of a plan bear its labels and places instead (``shown``, see
-:mod:`gpbench.report.renderers`).
+:mod:`gpbench.report.plan.renderers`).
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpbench.errors import UsageError
-from gpbench.report.display import SHOWN
 from gpbench.report.files import PICTURES, write_atomically
-from gpbench.report.summary import summarise
-from gpbench.report.table import ENDINGS, table
+from gpbench.report.tables.display import SHOWN
+from gpbench.report.tables.summary import summarise
+from gpbench.report.tables.table import ENDINGS, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,9 +51,9 @@ def publish(
     format : str or None
         Of the table, or ``"html"``; None for what the ending says, and text in a folder.
     spread : str
-        Half width of the pictures' bands, see :func:`gpbench.report.curves.figure`.
+        Half width of the pictures' bands, see :func:`gpbench.report.figures.curves.figure`.
     metrics : sequence of str
-        Of the table, see :func:`gpbench.report.table.table`.
+        Of the table, see :func:`gpbench.report.tables.table.table`.
     title : str
         Of a page.
 
@@ -84,7 +84,7 @@ def publish(
     if ending in PICTURES:
         if format is not None:
             raise UsageError(f"--format {format} is of tables and pages; {place} is a picture")
-        from gpbench.report.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
+        from gpbench.report.figures.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
 
         save_curves(cells, place, spread=spread)
         return [place], []
@@ -101,7 +101,7 @@ def publish(
 def _folder(
     cells: Sequence[Cell], folder: Path, form: str, spread: str, metrics: Sequence[str]
 ) -> tuple[list[Path], list[str]]:
-    from gpbench.report.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
+    from gpbench.report.figures.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
 
     text = folder / f"table{ENDINGS[form]}"
     write_atomically(text, table(summarise(cells), format=form, metrics=metrics))

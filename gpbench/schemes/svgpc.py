@@ -39,9 +39,9 @@ from gpbench.model.linalg import trsm
 from gpbench.model.posterior import Posterior
 from gpbench.model.whitened import Moments
 from gpbench.optimize.hyper import KernelSteps
-from gpbench.optimize.natural import NaturalGaussian, WarmUp
 from gpbench.schemes.base import OnStep, setting
 from gpbench.schemes.minibatch_training import train_by_minibatches
+from gpbench.schemes.natural_gaussian import NaturalGaussian, WarmUp
 from gpbench.schemes.stochastic_settings import StochasticSettings
 
 if TYPE_CHECKING:

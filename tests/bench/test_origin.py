@@ -13,9 +13,9 @@ from gpbench.bench.limits import Limits
 from gpbench.bench.method import BINARY, Method
 from gpbench.bench.methods import method
 from gpbench.bench.origin import learned_in
-from gpbench.bench.plan_blocks import blocks
-from gpbench.bench.plan_read import read_plan
-from gpbench.bench.plan_stored import stored_cells
+from gpbench.bench.plan.blocks import blocks
+from gpbench.bench.plan.read import read_plan
+from gpbench.bench.plan.stored import stored_cells
 from gpbench.bench.runner import run_cell
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep

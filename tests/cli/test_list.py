@@ -6,13 +6,13 @@ from click.testing import CliRunner
 
 import gpbench
 import gpbench.bench.methods
-import gpbench.bench.plan_read
+import gpbench.bench.plan.read
 import gpbench.data.catalogue
 from gpbench.bench.methods import Method
 from gpbench.cli import main
 from gpbench.data.catalogue import Catalogue, Entry
 from gpbench.errors import PluginError
-from gpbench.report.inventory import method_card, method_facts, plan_facts, plan_table
+from gpbench.report.tables.inventory import method_card, method_facts, plan_facts, plan_table
 from gpbench.schemes.base import setting
 
 
@@ -48,7 +48,7 @@ def few(monkeypatch, tmp_path):
     known = Catalogue(entries, broken)
     monkeypatch.setattr(gpbench.data.catalogue, "catalogue", lambda: known)
     monkeypatch.setenv("GPBENCH_DATA", str(tmp_path))
-    monkeypatch.setattr(gpbench.bench.plan_read, "PAPERS", tmp_path / "papers")
+    monkeypatch.setattr(gpbench.bench.plan.read, "PAPERS", tmp_path / "papers")
 
 
 def listed(*args):

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpbench.bench import methods as methods_module
-from gpbench.bench import plan_read
+from gpbench.bench.plan import read as plan_read
 from gpbench.bench.store import Store
 from gpbench.cli import main
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from gpbench.model.collapsed import Quadratic, collapse
 from gpbench.model.kernels import make_kernel
 from gpbench.model.kl_bound import KLBound
 from gpbench.model.likelihoods import Logit, Probit, likelihood
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.lbfgsb import LBFGSB
+from gpbench.schemes.jaakkola.collapsed import Quadratic, collapse
 
 KERNELS = ["se", "se-ard", "matern32-ard", "linear-ard", "se-ard+linear-ard", "matern32-ard+linear-ard"]
 LINKS = {"probit": Probit, "logit": Logit}

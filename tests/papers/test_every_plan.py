@@ -5,12 +5,12 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from gpbench.bench.plan import DESCRIPTIVE
-from gpbench.bench.plan_read import find_plan, shipped
+from gpbench.bench.plan.plan import DESCRIPTIVE
+from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.cli import main
 from gpbench.data.catalogue import entries
-from gpbench.report.published import read_published
-from gpbench.report.renderers import RENDERERS, check_figure
+from gpbench.report.plan.published import read_published
+from gpbench.report.plan.renderers import RENDERERS, check_figure
 
 PLANS = {name: find_plan(name) for name in shipped()}
 

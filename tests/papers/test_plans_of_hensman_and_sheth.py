@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import gpbench
-from gpbench.bench.plan_blocks import blocks
-from gpbench.bench.plan_read import read_plan
-from gpbench.bench.plan_reduce import quick_form
-from gpbench.report.published import find_printed, read_published
-from gpbench.report.renderers import check_figure
+from gpbench.bench.plan.blocks import blocks
+from gpbench.bench.plan.read import read_plan
+from gpbench.bench.plan.reduce import quick_form
+from gpbench.report.plan.published import find_printed, read_published
+from gpbench.report.plan.renderers import check_figure
 
 PAPERS = Path(gpbench.__file__).parent / "papers"
 ITEMS = {

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import gpbench
-from gpbench.bench.plan_blocks import blocks
-from gpbench.bench.plan_read import read_plan
-from gpbench.report.published import find_printed, read_published
+from gpbench.bench.plan.blocks import blocks
+from gpbench.bench.plan.read import read_plan
+from gpbench.report.plan.published import find_printed, read_published
 
 PAPERS = Path(gpbench.__file__).parent / "papers"
 ITEMS = {

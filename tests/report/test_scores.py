@@ -4,7 +4,7 @@ from sklearn.metrics import brier_score_loss
 
 from gpbench.bench.store import Store
 from gpbench.report.scores import brier_score, calibration_error, with_scores
-from gpbench.report.summary import summarise
+from gpbench.report.tables.summary import summarise
 
 BINARY = np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.0, 1.0]])
 BINARY_Y = np.array([0, 0, 1, 1])

@@ -8,10 +8,10 @@ import pytest
 from gpbench.bench.methods import method, methods
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.batch_settings import LOG_BOUND
-from gpbench.schemes.ep import EP
-from gpbench.schemes.ep_mgpc import EPMGPC
-from gpbench.schemes.gfitc import GFITC
-from gpbench.schemes.sep_mgpc import SEPMGPC
+from gpbench.schemes.ep.full import EP
+from gpbench.schemes.ep.gfitc import GFITC
+from gpbench.schemes.scalable_ep.ep_mgpc import EPMGPC
+from gpbench.schemes.scalable_ep.sep_mgpc import SEPMGPC
 
 OURS = [name for name in methods() if not str(method(name).scheme).startswith("gpbench.peers")]
 QUICK = {"max_iterations": 60, "samples": 100, "burn_in": 30}

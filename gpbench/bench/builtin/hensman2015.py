@@ -17,7 +17,7 @@ METHODS = (
         title="Sparse mean-field bound, its inner loop solved at each evaluation, under L-BFGS-B",
         tasks=BINARY,
         paper="hensman2015",
-        scheme="gpbench.schemes.mfsp:MFSp",
+        scheme="gpbench.schemes.nested.mfsp:MFSp",
         version=2,
     ),
     Method(
@@ -32,7 +32,7 @@ METHODS = (
         title="The bound that the paper abandons: q(u) at the mode, its covariance blind to the labels",
         tasks=BINARY,
         paper="hensman2015",
-        scheme="gpbench.schemes.sparse_map:SparseMAPScheme",
+        scheme="gpbench.schemes.nested.sparse_map:SparseMAPScheme",
         version=2,
     ),
     Method(
@@ -40,7 +40,7 @@ METHODS = (
         title="Full variational Gaussian approximation in 2n unknowns, hyper-parameters by its bound",
         tasks=BINARY,
         paper="hensman2015",
-        scheme="gpbench.schemes.kl:KL",
+        scheme="gpbench.schemes.nested.kl:KL",
         version=2,
     ),
     Method(
@@ -48,7 +48,7 @@ METHODS = (
         title="Full expectation propagation, hyper-parameters by the log evidence",
         tasks=BINARY,
         paper="hensman2015",
-        scheme="gpbench.schemes.ep:EP",
+        scheme="gpbench.schemes.ep.full:EP",
         version=2,
     ),
     Method(
@@ -56,6 +56,6 @@ METHODS = (
         title="Expectation propagation under FITC priors, inducing inputs and hyper-parameters by the log evidence",
         tasks=CLASSES,
         paper="hensman2015",
-        scheme="gpbench.schemes.gfitc:GFITC",
+        scheme="gpbench.schemes.ep.gfitc:GFITC",
     ),
 )

@@ -10,7 +10,7 @@ METHODS = (
         title="Scalable expectation propagation, a site for each pair of classes; sites and hyper-parameters together",
         tasks=CLASSES,
         paper="villacampa2017",
-        scheme="gpbench.schemes.ep_mgpc:EPMGPC",
+        scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
         version=2,
     ),
     Method(
@@ -18,7 +18,7 @@ METHODS = (
         title="Stochastic expectation propagation: tied factors, memory that does not grow with the rows",
         tasks=CLASSES,
         paper="villacampa2017",
-        scheme="gpbench.schemes.sep_mgpc:SEPMGPC",
+        scheme="gpbench.schemes.scalable_ep.sep_mgpc:SEPMGPC",
         version=2,
     ),
     Method(
@@ -26,14 +26,14 @@ METHODS = (
         title="Robust-max variational bound under L-BFGS-B or Adam, label noise fixed at 0.001 as printed",
         tasks=CLASSES,
         paper="villacampa2017",
-        scheme="gpbench.schemes.vi_mgpc:VIMGPC",
+        scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
     ),
     Method(
         id="vi-mgpc-learned",
         title="Robust-max variational bound, label noise learned with the hyper-parameters",
         tasks=CLASSES,
         paper="villacampa2017",
-        scheme="gpbench.schemes.vi_mgpc:VIMGPC",
+        scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
         preset={"learn_epsilon": True},
     ),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpbench.report.palette import styles_of
+from gpbench.report.figures.palette import styles_of
 from gpbench.report.text import printable
 from gpbench.report.traces import curve_of
 

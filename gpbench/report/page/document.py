@@ -8,7 +8,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from gpbench import __version__
-from gpbench.report.display import SHOWN, display
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import OK, distinct, group_cells
 from gpbench.report.page.charts import charts
@@ -16,7 +15,8 @@ from gpbench.report.page.facts import failures, provenance
 from gpbench.report.page.markup import Markup, data_block, element, join, raw
 from gpbench.report.page.parts import Part, part_section
 from gpbench.report.page.tables import display_table, note_list
-from gpbench.report.summary import summarise
+from gpbench.report.tables.display import SHOWN, display
+from gpbench.report.tables.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def page(
     plans : sequence of Part
         Sections before those of the cells.
     metrics : sequence of str
-        Columns of the table, see :func:`gpbench.report.display.display`.
+        Columns of the table, see :func:`gpbench.report.tables.display.display`.
     spread : str
         Half width of the curves' bands.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpbench.report.display import Display
+    from gpbench.report.tables.display import Display
 
 __all__ = ["Part", "Picture", "part_section", "pictures_of"]
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from gpbench.report.claim_tables import claim_display
 from gpbench.report.page.parts import Part, pictures_of
-from gpbench.report.plan_words import head_notes
-from gpbench.report.renderers import renderer_of
+from gpbench.report.plan.claim_tables import claim_display
+from gpbench.report.plan.renderers import renderer_of
+from gpbench.report.plan.words import head_notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpbench.bench.plan import Plan
+    from gpbench.bench.plan.plan import Plan
 
 __all__ = ["plan_part"]
 
@@ -26,7 +26,7 @@ def plan_part(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> Part:
     ----------
     plan : Plan
     cells : sequence of mapping
-        As a renderer is given them, see :mod:`gpbench.report.renderers`.
+        As a renderer is given them, see :mod:`gpbench.report.plan.renderers`.
 
     Raises
     ------
@@ -37,8 +37,8 @@ def plan_part(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> Part:
     shown_claims = claim_display(plan)
     claims = [] if shown_claims is None else [("Claims of the paper that this decides", shown_claims)]
     if plan.render == "table":
-        from gpbench.report.plan_numbers import entries_of  # noqa: PLC0415  # pages of stored cells need no plans
-        from gpbench.report.plan_table import plan_display  # noqa: PLC0415
+        from gpbench.report.plan.numbers import entries_of  # noqa: PLC0415  # pages of stored cells need no plans
+        from gpbench.report.plan.table import plan_display  # noqa: PLC0415
 
         shown = plan_display(plan, entries_of(plan, cells))
         return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, shown), *claims])

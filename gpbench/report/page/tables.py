@@ -1,4 +1,4 @@
-"""Tables of the page: what a :class:`gpbench.report.display.Display` says, and plain ones."""
+"""Tables of the page: what a :class:`gpbench.report.tables.display.Display` says, and plain ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpbench.report.page.markup import Markup, element, join
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.report.display import Display, Number
+    from gpbench.report.tables.display import Display, Number
 
 __all__ = ["display_table", "note_list", "plain_table"]
 

@@ -1,0 +1,1 @@
+"""Methods compared over the splits that they share."""

@@ -1,0 +1,239 @@
+"""Methods against one another on the same splits: what :command:`gpbench compare` finds, as numbers.
+
+Within a data set differences are paired over splits; over data sets a data set is one observation. Only splits that
+both have finished are paired, nothing is imputed, and what was left out is said.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from gpbench.report.compare.attainment import (
+    FACTOR,
+    Attainment,
+    Profile,
+    attainment,
+    goal_times,
+    profiles,
+    timing_fault,
+)
+from gpbench.report.compare.differences import LEVEL, Difference, difference
+from gpbench.report.compare.pairs import Arena, Contender, arenas_of, complete, contenders_of, one_per_dataset
+from gpbench.report.compare.ranks import ALPHA, Ranking, Signed, average_ranks, means_of, signed_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpbench.report.groups import Cell
+
+__all__ = ["METRICS", "Comparison", "Meeting", "Pairing", "compare"]
+
+#: What is compared; lower is better for all.
+METRICS = ("nll", "error", "brier", "ece")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairing:
+    """Two contenders in an arena; a metric that is not known of both is absent."""
+
+    first: str
+    second: str
+    differences: dict[str, Difference]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meeting:
+    """All contenders of one data set under one split protocol.
+
+    Attributes
+    ----------
+    dataset, label, split : str
+    splits : int
+        Finished by all of ``contenders``.
+    contenders : tuple of str
+        Those that finished any.
+    means : dict
+        Metric -> label -> mean over these splits; None where it is not known.
+    pairings : tuple of Pairing
+        Each on the splits that its two have finished.
+    attainment : tuple of Attainment
+        Empty where times do not compare.
+    """
+
+    dataset: str
+    label: str
+    split: str
+    splits: int
+    contenders: tuple[str, ...]
+    means: dict[str, dict[str, float | None]]
+    pairings: tuple[Pairing, ...]
+    attainment: tuple[Attainment, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """All that is found.
+
+    Attributes
+    ----------
+    contenders : tuple of Contender
+    meetings : tuple of Meeting
+    signed : dict
+        Metric -> Wilcoxon's test for each pair over data sets.
+    rankings : dict
+        Metric -> average ranks over the data sets where all contenders meet.
+    profiles : tuple of Profile
+    profiled : tuple of str
+        The data sets that the profiles rest on.
+    notes : tuple of str
+        What a reader must know, one sentence each.
+    """
+
+    contenders: tuple[Contender, ...]
+    meetings: tuple[Meeting, ...]
+    signed: dict[str, list[Signed]]
+    rankings: dict[str, Ranking]
+    profiles: tuple[Profile, ...]
+    profiled: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def json(self) -> dict[str, Any]:
+        """For :func:`json.dumps`."""
+        return {
+            "contenders": [asdict(each) for each in self.contenders],
+            "level": LEVEL,
+            "alpha": ALPHA,
+            "factor": FACTOR,
+            "meetings": [asdict(each) for each in self.meetings],
+            "over_datasets": {metric: [asdict(each) for each in found] for metric, found in self.signed.items()},
+            "ranks": {metric: asdict(found) for metric, found in self.rankings.items()},
+            "profiles": {
+                "datasets": list(self.profiled),
+                "curves": [
+                    {"label": each.label, "ratio": each.ratio.tolist(), "share": each.share.tolist()}
+                    for each in self.profiles
+                ],
+            },
+            "notes": list(self.notes),
+        }
+
+
+def compare(cells: Iterable[Cell], *, methods: Sequence[str] = ()) -> Comparison:
+    """Compare all methods among some cells.
+
+    Parameters
+    ----------
+    cells : iterable of dict
+        Stored results; with Brier score and calibration error where they come from
+        :func:`gpbench.report.scores.with_scores`.
+    methods : sequence of str
+        Ids, in the order in which they are to be shown.
+
+    Raises
+    ------
+    UsageError
+        Fewer than two contenders, or no two that finished the same split.
+    """
+    arenas, notes = arenas_of(cells)
+    contenders = contenders_of(arenas, methods)
+    metrics = [name for name in METRICS if _is_known(arenas, name)]
+    pairs = list(combinations(contenders, 2))
+    meetings = [_meeting(arena, contenders, metrics) for arena in arenas]
+    notes += _faults(arenas, contenders)
+    over = [arena for arena in arenas if arena.common(contenders)]
+    chosen, told = one_per_dataset(arenas, contenders)
+    notes += told
+    away = sorted({arena.dataset for arena in arenas} - {arena.dataset for arena in over})
+    if away:
+        notes.append(f"Average ranks and profiles leave out where not all methods meet: {', '.join(away)}.")
+    return Comparison(
+        contenders=tuple(contenders),
+        meetings=tuple(each for each in meetings if each is not None),
+        signed={metric: _signed(arenas, pairs, metric) for metric in metrics},
+        rankings={metric: _ranking(chosen, contenders, metric) for metric in metrics},
+        **_profiles(chosen, contenders),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _meeting(arena: Arena, contenders: Sequence[Contender], metrics: Sequence[str]) -> Meeting | None:
+    here = [each for each in contenders if arena.finished.get(each)]
+    pairings = []
+    for first, second in combinations(here, 2):
+        found = {metric: difference(arena, first, second, metric=metric) for metric in metrics}
+        known = {metric: each for metric, each in found.items() if each is not None}
+        if known:
+            pairings.append(Pairing(first=first.label, second=second.label, differences=known))
+    if not pairings:
+        return None
+    means = {}
+    for metric in (*metrics, "train_seconds"):
+        values = means_of(arena, here, metric)
+        means[metric] = {
+            each.label: None if values is None else value
+            for each, value in zip(here, values or [0.0] * len(here), strict=True)
+        }
+    return Meeting(
+        dataset=arena.dataset,
+        label=arena.label,
+        split=arena.split,
+        splits=len(arena.common(here)),
+        contenders=tuple(each.label for each in here),
+        means=means,
+        pairings=tuple(pairings),
+        attainment=() if timing_fault(arena, here) else tuple(attainment(arena, here)),
+    )
+
+
+def _signed(arenas: Sequence[Arena], pairs: Sequence[tuple[Contender, Contender]], metric: str) -> list[Signed]:
+    values = {}
+    for pair in pairs:
+        chosen, _ = one_per_dataset(arenas, pair)
+        means = [found for arena in chosen if (found := means_of(arena, pair, metric)) is not None]
+        values[pair[0].label, pair[1].label] = [first - second for first, second in means]
+    return signed_ranks(values)
+
+
+def _ranking(arenas: Sequence[Arena], contenders: Sequence[Contender], metric: str) -> Ranking:
+    table = {arena.label: found for arena in arenas if (found := means_of(arena, contenders, metric)) is not None}
+    return average_ranks(table, [each.label for each in contenders], metric=metric)
+
+
+def _profiles(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> dict[str, Any]:
+    timed = [arena for arena in complete(arenas, contenders) if not timing_fault(arena, contenders)]
+    tables = [(arena.label, goal_times(arena, contenders)[0]) for arena in timed]
+    tables = [(label, table) for label, table in tables if table.shape[1]]
+    return {
+        "profiles": tuple(profiles([table for _, table in tables], [each.label for each in contenders])),
+        "profiled": tuple(label for label, _ in tables),
+    }
+
+
+def _faults(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> list[str]:
+    """What is left out in each arena, and which intervals are too narrow."""
+    notes = []
+    for arena in arenas:
+        here = [each for each in contenders if arena.finished.get(each)]
+        lost: dict[str, int] = defaultdict(int)
+        for each in contenders:
+            lost[each.label] = len(arena.started.get(each, ())) - len(arena.finished.get(each, {}))
+        notes += [
+            f"{label} failed on {count} of the splits that it began of {arena.name}; they are in no pair."
+            for label, count in lost.items()
+            if count
+        ]
+        if fault := timing_fault(arena, here):
+            notes.append(f"No time to the goal is shown: {fault}.")
+    return notes
+
+
+def _is_known(arenas: Sequence[Arena], metric: str) -> bool:
+    return any(
+        cell["metrics"].get(metric) is not None
+        for arena in arenas
+        for own in arena.finished.values()
+        for cell in own.values()
+    )

@@ -1,0 +1,133 @@
+"""Pictures of a comparison: average ranks with the critical difference, and performance profiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from gpbench.errors import UsageError
+from gpbench.report.compare.attainment import FACTOR
+from gpbench.report.figures.axes import LEGEND_ROW, STYLE, fit_legend, time_axis
+from gpbench.report.figures.palette import styles
+from gpbench.report.tables.display import METRICS as HEADS
+from gpbench.report.text import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gpbench.report.compare.comparison import Comparison
+    from gpbench.report.compare.ranks import Ranking
+    from gpbench.report.figures.palette import Style
+
+__all__ = ["profile_figure", "rank_figure"]
+
+
+def rank_figure(found: Comparison, *, metric: str = "nll") -> Figure:
+    """Demšar's picture: methods along an axis of average ranks; bars join those that do not differ.
+
+    Raises
+    ------
+    UsageError
+        There is no data set where all methods meet.
+    """
+    ranking = found.rankings.get(metric)
+    if ranking is None or not ranking.datasets:
+        raise UsageError(f"there is no data set with the {HEADS[metric]} of all methods, so that there are no ranks")
+    with mpl.rc_context(STYLE):
+        return _ranks(ranking, styles([(each.method, each.label) for each in found.contenders]))
+
+
+def profile_figure(found: Comparison) -> Figure:
+    """Performance profiles of the time to the goal.
+
+    Raises
+    ------
+    UsageError
+        There is no data set where all methods meet and times compare.
+    """
+    if not found.profiles:
+        raise UsageError("there is no data set where all methods meet and their times compare, so no profiles")
+    look = styles([(each.method, each.label) for each in found.contenders])
+    with mpl.rc_context(STYLE):
+        drawn = Figure(figsize=(5.6, 3.9), layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
+        ax = drawn.add_subplot()
+        highest = max(2.0, *(float(each.ratio[-1]) for each in found.profiles))
+        limits = (1.0, highest**1.06)
+        time_axis(ax, limits)
+        for place, each in enumerate(found.profiles):
+            style = look[each.label]
+            ratio, share = np.append(each.ratio, limits[1]), np.append(each.share, each.share[-1])
+            ax.step(ratio, share, where="post", color=style.color, linestyle=style.line, label=printable(each.label))
+            ax.plot(limits[1:], share[-1:], ">", color=style.color, markersize=4, clip_on=False, zorder=3 + place)
+        ax.set_ylim(-0.02, 1.03)
+        ax.set_xlabel("time, as a multiple of the fastest method's")
+        ax.set_ylabel("share of splits, data sets weighing alike")
+        sets = ", ".join(found.profiled)
+        ax.set_title(f"Time to {FACTOR:g} times the best NLL", loc="left")
+        handles, names = ax.get_legend_handles_labels()
+        columns, names, high = fit_legend(names, drawn.get_figwidth(), most=3)
+        drawn.set_figheight(drawn.get_figheight() + max(0.0, high - 2 * LEGEND_ROW))
+        drawn.legend(handles, names, loc="outside lower center", ncols=columns, title=_short(sets), title_fontsize=7)
+        return drawn
+
+
+def _ranks(ranking: Ranking, look: dict[str, Style]) -> Figure:
+    count = len(ranking.labels)
+    half = (count + 1) // 2
+    cliques = ranking.cliques()
+    top = 0.62 + 0.16 * len(cliques)
+    drawn = Figure(figsize=(6.8, 1.1 + 0.16 * len(cliques) + 0.24 * half), layout=ConstrainedLayoutEngine())
+    ax = drawn.add_subplot()
+    ax.set_axis_off()
+    low, high = 1.0, float(max(count, 2))
+    reach = high - low
+    depth = top + 0.42 * half
+    ax.set_xlim(low - 0.34 * reach, max(high + 0.34 * reach, low + 0.05 + (ranking.difference or 0.0)))
+    ax.set_ylim(-depth, 0.85 if ranking.difference is not None else 0.5)
+    ax.plot([low, high], [0, 0], color="#262626", linewidth=1.0)
+    for tick in range(1, int(high) + 1):
+        ax.plot([tick, tick], [0, 0.1], color="#262626", linewidth=1.0)
+        ax.text(tick, 0.15, str(tick), ha="center", va="bottom")
+    for place, (label, rank) in enumerate(zip(ranking.labels, ranking.ranks, strict=True)):
+        left = place < half
+        height = -top - 0.42 * (place if left else count - 1 - place)
+        _label(ax, label, rank, end=low - 0.03 * reach if left else high + 0.03 * reach, y=height, style=look[label])
+    for row, (first, last) in enumerate(cliques):
+        ends = [ranking.ranks[first] - 0.008 * reach, ranking.ranks[last] + 0.008 * reach]
+        ax.plot(ends, [-0.3 - 0.16 * row] * 2, color="#262626", linewidth=3.0, solid_capstyle="butt")
+    if ranking.difference is not None:
+        _ruler(ax, low, ranking.difference)
+    sets = f"{len(ranking.datasets)} data set{'s' if len(ranking.datasets) > 1 else ''}"
+    ax.set_title(f"Average rank by {HEADS[ranking.metric]} on {sets} (1 is best)", loc="left")
+    return drawn
+
+
+def _label(ax: Axes, label: str, rank: float, *, end: float, y: float, style: Style) -> None:
+    ax.plot([rank, rank, end], [0, y, y], color=style.color, linewidth=1.3)
+    ax.plot([rank], [0], style.marker, color=style.color, markersize=4.5, zorder=3)
+    left = end < rank
+    text = f"{printable(label)}  {rank:.2f}" if left else f"{rank:.2f}  {printable(label)}"
+    ax.annotate(
+        text,
+        (end, y),
+        xytext=(-3 if left else 3, 0),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        va="center",
+    )
+
+
+def _ruler(ax: Axes, start: float, length: float) -> None:
+    """The critical difference, above the axis."""
+    ax.plot([start, start + length], [0.58, 0.58], color="#737373", linewidth=1.2)
+    for end in (start, start + length):
+        ax.plot([end, end], [0.53, 0.63], color="#737373", linewidth=1.2)
+    ax.text(start, 0.66, f"critical difference {length:.2f}", va="bottom", fontsize=7.5, color="#595959")
+
+
+def _short(sets: str) -> str:
+    return printable(sets if len(sets) <= 90 else f"{sets[:87]}...")

@@ -1,0 +1,251 @@
+"""Pictures of NLL and error over training time: a panel for each data set, a colour for each method, bands over splits.
+
+matplotlib's object interface is used throughout, without pyplot and its global state.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from gpbench.errors import UsageError
+from gpbench.report.figures.axes import LEGEND_ROW, STYLE, fit_legend, time_axis, time_limits, value_limits
+from gpbench.report.figures.palette import Style, styles_of
+from gpbench.report.figures.pictures import check_ending, save_figure
+from gpbench.report.groups import Cell, Group, group_cells
+from gpbench.report.text import printable
+from gpbench.report.traces import Curve, curve_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+__all__ = ["METRICS", "figure", "save_curves"]
+
+#: Metric -> label of its axis.
+METRICS = {
+    "nll": "test NLL (nats)",
+    "error": "test error",
+    "accuracy": "test accuracy",
+    "bound": "objective (nats)",
+}
+#: Metrics of which more is better, and what they are measured from: what runs off the scale does so at the bottom.
+_MORE = {"accuracy": 1.0, "bound": 0.0}
+
+_BANDS = {
+    "sd": "mean ± 1 standard deviation over splits",
+    "2sd": "mean ± 2 standard deviations over splits",
+    "se": "mean ± 1 standard error over splits",
+    "2se": "mean ± 2 standard errors over splits",
+}
+_DASHED = (0.0, (3.0, 1.5))
+
+
+def figure(
+    cells: Iterable[Cell],
+    metric: str | Sequence[str] = "nll",
+    *,
+    spread: str = "2se",
+    head: str = "",
+    notes: Sequence[str] = (),
+) -> Figure:
+    """Draw one or several metrics over training time.
+
+    Parameters
+    ----------
+    cells : iterable of dict
+        Stored results; those that have not ended well are left out, and the panel says how many are left.
+    metric : str or sequence of str
+        Of :data:`METRICS`; several stand side by side.
+    spread : str
+        Half width of the band: ``"sd"``, ``"2sd"``, ``"se"`` or ``"2se"``.
+    head : str
+        Above the panels, which then do not name their split.
+    notes : sequence of str
+        Below the legend.
+
+    Raises
+    ------
+    UsageError
+        No finished cells; times of different processors, which cannot share an axis; an unknown metric or spread.
+    """
+    metrics = (metric,) if isinstance(metric, str) else tuple(metric)
+    for each in metrics:
+        if each not in METRICS:
+            raise UsageError(f"metric must be one of {', '.join(METRICS)}; got {each!r}")
+    if spread not in _BANDS:
+        raise UsageError(f"spread must be one of {', '.join(_BANDS)}; got {spread!r}")
+    groups = [group for group in group_cells(cells) if group.finished]
+    if not groups:
+        raise UsageError("there are no finished cells to draw")
+    cpus = sorted({cpu for group in groups for cpu in group.processors})
+    if len(cpus) > 1:
+        raise UsageError(
+            f"curves over time need cells of one processor; these ran on {len(cpus)} ({'; '.join(cpus)}): choose one"
+        )
+    with mpl.rc_context(STYLE):
+        words = [*notes, f"times taken on {cpus[0]}"]
+        return _draw(groups, metrics, spread, words, head=head)
+
+
+def save_curves(
+    cells: Iterable[Cell], path: Path, *, metric: str | Sequence[str] = ("nll", "error"), spread: str = "2se"
+) -> None:
+    """Write the picture of :func:`figure` to a png, pdf or svg file, whole or not at all.
+
+    Raises
+    ------
+    UsageError
+        As :func:`figure`, or the file's ending is none of :data:`gpbench.report.files.PICTURES`.
+    StoreError
+        The file cannot be written.
+    """
+    check_ending(path)  # before anything is drawn
+    save_figure(figure(cells, metric, spread=spread), path)
+
+
+def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: Sequence[str], *, head: str) -> Figure:
+    panels: dict[tuple[str, str], list[Group]] = defaultdict(list)
+    for group in groups:
+        panels[group.dataset_label, group.split].append(group)
+    across = _across(len(panels), len(metrics))
+    columns, rows = across * len(metrics), -(-len(panels) // across)
+    width, height = (5.6, 4.0) if rows == columns == 1 else (3.4 * columns + 0.3, 2.6 * rows + 0.9)
+    broken = [line for note in words for line in textwrap.wrap(printable(note), max(40, int(width * 19)))]
+    title = textwrap.wrap(printable(head), max(40, int(width * 10.5)))  # characters of its bold type in an inch
+    size = (width, height + 0.13 * (len(broken) - 1) + 0.2 * len(title))
+    drawn = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
+    styles = styles_of(groups)
+    shown: list[tuple[Group, Curve]] = []
+    for place, ((dataset, split), members) in enumerate(panels.items()):
+        for offset, metric in enumerate(metrics):
+            ax = drawn.add_subplot(rows, columns, place * len(metrics) + offset + 1)
+            curves = [(group, curve_of(group, metric, spread=spread)) for group in members]
+            _panel(ax, curves, styles, top=_MORE.get(metric))
+            ax.set_title(printable(dataset), loc="left")
+            if not head:
+                ax.set_title(printable(split), loc="right", fontsize=7.5, fontweight="normal", color="#737373")
+            if len(metrics) > 1 or place % across == 0:
+                ax.set_ylabel(METRICS[metric])
+            if place + across >= len(panels):
+                ax.set_xlabel("training time (s)")
+            shown += curves
+    _legend(drawn, shown, styles, band=_BANDS[spread], words="\n".join(broken))
+    if title:
+        drawn.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10, fontweight="bold")
+    return drawn
+
+
+def _panel(
+    ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, top: float | None = None
+) -> None:
+    """Draw the curves of one metric on one data set; ``top`` as in :func:`_limits`."""
+    only = [curve for _, curve in curves]
+    times, values, more = time_limits(only), _limits(only, top=top), top is not None
+    time_axis(ax, times)
+    ax.set_ylim(*values)
+    ax.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+    notes = []
+    most = max(len(group.cells) for group, _ in curves)
+    for group, curve in curves:
+        style = styles[group.method_label]
+        if curve.band is not None and not curve.is_point:
+            low, high = curve.mean - curve.band, curve.mean + curve.band
+            ax.fill_between(curve.seconds, low, high, color=style.color, alpha=0.16, linewidth=0)
+        if curve.is_point:
+            _point(ax, curve, style, group.method_label, until=times[1])
+        else:
+            ax.plot(curve.seconds, curve.mean, color=style.color, linestyle=style.line, label=group.method_label)
+            ax.plot(curve.seconds[-1:], curve.mean[-1:], "o", color=style.color, markersize=3.2)
+        if len(group.finished) < most:
+            notes.append(f"{group.method_label}: {len(group.finished)} of {most} splits")
+        if not np.isfinite(curve.mean).any():
+            notes.append(f"{group.method_label}: not measured")
+        elif not ((curve.mean >= values[0]) if more else (curve.mean <= values[1])).any():
+            notes.append(f"{group.method_label}: off scale ({curve.mean[-1]:.3g})")
+    if notes:
+        ax.text(
+            0.99,
+            0.02 if more else 0.98,
+            "\n".join(map(printable, notes)),
+            transform=ax.transAxes,
+            ha="right",
+            va="bottom" if more else "top",
+            fontsize=7,
+            color="#595959",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
+        )
+
+
+def _limits(curves: Sequence[Curve], *, top: float | None) -> tuple[float, float]:
+    """Lowest and highest value shown, so that the better end is seen whole.
+
+    Where more is better, values are looked at from ``top``: what an accuracy lacks of one is an error, whose scale
+    tells an early spike from what is worth seeing.
+    """
+    if top is None:
+        return value_limits(curves)
+    low, high = value_limits([replace(curve, mean=top - curve.mean) for curve in curves])
+    return top - high, top - low
+
+
+def _point(ax: Axes, curve: Curve, style: Style, label: str, *, until: float) -> None:
+    """A method that is there at once: a marker at its time, and a dashed line from then on."""
+    ax.plot([curve.seconds[0], until], [curve.mean[0]] * 2, color=style.color, linestyle=_DASHED, label=label)
+    ax.errorbar(
+        curve.seconds,
+        curve.mean,
+        curve.band,
+        fmt="D",
+        color=style.color,
+        markersize=4.2,
+        elinewidth=1.0,
+        capsize=2.0,
+        zorder=3,
+    )
+
+
+def _legend(
+    drawn: Figure, shown: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, band: str, words: str
+) -> None:
+    """Below the panels, never over the data: the methods, what the band is, and what else must be said."""
+    moving = {group.method_label for group, curve in shown if not curve.is_point}
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], color=style.color, linestyle=style.line, label=printable(label))
+        if label in moving
+        else Line2D([], [], color=style.color, linestyle=_DASHED, marker="D", markersize=4.2, label=printable(label))
+        for label, style in styles.items()
+    ]
+    if any(curve.band is not None for _, curve in shown):
+        handles.append(Patch(facecolor="#7f7f7f", alpha=0.3, linewidth=0, label=band))
+    width = drawn.get_figwidth()
+    columns, labels, high = fit_legend([str(one.get_label()) for one in handles], width, most=max(3, int(width / 2.2)))
+    drawn.set_figheight(drawn.get_figheight() + max(0.0, high - 2 * LEGEND_ROW))  # two rows are in the panels' height
+    legend = drawn.legend(
+        handles=handles,
+        labels=labels,
+        loc="outside lower center",
+        ncols=columns,
+        title=words,
+        title_fontsize=7,
+    )
+    legend.get_title().set_color("#737373")
+
+
+def _across(panels: int, metrics: int) -> int:
+    """Data sets side by side."""
+    if metrics > 1:
+        return 1 if panels <= 3 else 2
+    return 2 if panels == 4 else min(panels, 3)

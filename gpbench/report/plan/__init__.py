@@ -1,0 +1,1 @@
+"""A plan's stored cells beside what the paper prints and claims."""

@@ -1,0 +1,1 @@
+"""Expectation propagation to its fixed point: full EP, and generalized FITC (Naish-Guzman and Holden 2007)."""

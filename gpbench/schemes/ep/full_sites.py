@@ -1,0 +1,170 @@
+"""Full EP for two classes and the probit (Rasmussen and Williams 2006, section 3.6): posterior, log Z, gradient.
+
+========  ===========================================================================  ========
+symbol    meaning                                                                      shape
+========  ===========================================================================  ========
+K         prior covariance of f at the rows, white noise and jitter on its diagonal    (n, n)
+τ, b      sites exp(-½ τ f² + b f), τ ≥ 0                                              (n,)
+B         I + τ^½ K τ^½ = L_B L_Bᵀ: eigenvalues of 1 and more, whatever K is           (n, n)
+Σ, μ      posterior covariance and mean: K - VᵀV with V = L_B⁻¹ τ^½ K, and K α         (n, n), (n,)
+α         b - τ^½ B⁻¹ τ^½ K b = b - τ μ = K⁻¹ μ                                        (n,)
+========  ===========================================================================  ========
+
+At the fixed point ∂log Z / ∂K = ½ (α αᵀ - τ^½ B⁻¹ τ^½). Updates are parallel (all sites at once, damped and mixed), or
+sequential: site after site with a rank-one change of Σ (algorithm 3.5), which needs a loop over the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from gpbench.errors import NumericalError
+from gpbench.model.ep_moments import cavity, matched_site, tilted
+from gpbench.model.ep_settle import FixedPoint, Outcome, Proposal
+from gpbench.model.latent import Latent
+from gpbench.model.linalg import JITTER_FIRST, add_to_diagonal, cholesky, potrf, symmetrise_lower, syrk, trsm, trsv
+
+if TYPE_CHECKING:
+    from gpbench.model.kernels import Kernel
+    from gpbench.model.rows import Array
+    from gpbench.schemes.ep.factors import ProbitFactors
+
+__all__ = ["FullEP"]
+
+
+class FullEP:
+    """EP at a kernel, run to its fixed point.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (n, d)
+    factors : ProbitFactors
+    x : (2 n,)
+        Sites to start from, τ and then b.
+    search : FixedPoint
+    jitter : float, optional
+        Absolute jitter of K; by default 1e-6 of its mean diagonal. EP itself needs none.
+    sequential : bool
+        Site after site instead of all at once.
+
+    Attributes
+    ----------
+    log_z : float
+        Log evidence (nats).
+    outcome : Outcome
+        The sites and how they settled.
+    mean, var : (n,)
+        Of q(f) at the rows.
+
+    Raises
+    ------
+    NumericalError
+        A number is not finite.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Array,
+        factors: ProbitFactors,
+        *,
+        x: Array,
+        search: FixedPoint,
+        jitter: float | None = None,
+        sequential: bool = False,
+    ) -> None:
+        self.kernel, self._X, self._y, self._factors = kernel, X, factors.y, factors
+        self._features = kernel.bind(X)
+        K = self._features.gram()
+        self.jitter = JITTER_FIRST * float(np.trace(K)) / len(X) if jitter is None else jitter
+        add_to_diagonal(K, self.jitter)
+        if not np.isfinite(np.trace(K)):
+            raise NumericalError(f"the prior covariance must be finite; got a trace of {np.trace(K)}")
+        self._K = K
+        self.outcome = self._sweep(x, search) if sequential else search.settle(self._update, x)
+        b = self.outcome.x[len(X) :]
+        log_root = float(np.log(np.diag(self._L_B)).sum())
+        sites = factors.evidence(self.outcome.x, self.mean[:, None], self.var[:, None])
+        self.log_z = 0.5 * float(b @ self.mean) - log_root + sites
+
+    def gradient(self) -> Array:
+        """Gradient of log Z in ``theta`` (P,), for sites at their fixed point."""
+        inverse, info = lapack.dpotri(self._L_B, lower=1)
+        if info != 0:
+            raise NumericalError(f"B of full EP is singular: pivot {info} is zero")
+        root = np.sqrt(self.outcome.x[: len(self._y)])
+        inverse *= -0.5 * root[:, None]
+        inverse *= root
+        adjoint = blas.dsyr(0.5, self.alpha, a=inverse, lower=1, overwrite_a=1)
+        return self._features.gram_pullback(symmetrise_lower(adjoint))[0]
+
+    def latent(self) -> Latent:
+        """The latent function with q(u), Z = X; holds copies.
+
+        Raises
+        ------
+        NumericalError
+            K is not positive definite with any jitter.
+        """
+        gram = self._features.gram()
+        try:
+            L, jitter = cholesky(gram, what="K of full EP", jitter=self.jitter)
+        except NumericalError:
+            L, jitter = cholesky(gram, what="K of full EP")
+        n = len(self._y)
+        tau, b = self.outcome.x[:n], self.outcome.x[n:]
+        precision = syrk(L * np.sqrt(tau)[:, None], trans=True)
+        add_to_diagonal(precision, 1.0)
+        C = potrf(np.asfortranarray(precision), what="the posterior precision")
+        m_w = trsv(C, trsv(C, L.T @ b), trans=True)
+        return Latent(self.kernel, self._X, m_w, C, form="precision", jitter=jitter)
+
+    def _update(self, x: Array) -> Proposal:
+        """Posterior from sites, and the parallel update."""
+        n, K = len(self._y), self._K
+        tau, b = x[:n], x[n:]
+        root = np.sqrt(tau)
+        V = K * root[:, None]
+        B = V * root
+        add_to_diagonal(B, 1.0)
+        self._L_B = potrf(B, what="B of full EP", overwrite=True)
+        V = trsm(self._L_B, V, overwrite=True)
+        self.var = np.maximum(np.diag(K) - np.einsum("ij,ij->j", V, V), 0.0)
+        self._V = V
+        inner = trsv(self._L_B, trsv(self._L_B, root * (K @ b)), trans=True)
+        self.alpha = b - root * inner
+        self.mean = K @ self.alpha
+        if not math.isfinite(float(self.mean.sum())):
+            raise NumericalError("the posterior mean of full EP must be finite")
+        return self._factors.propose(x, self.mean[:, None], self.var[:, None])
+
+    def _sweep(self, x: Array, search: FixedPoint) -> Outcome:
+        """Sequential updates; what ends them is the parallel update's change after each sweep."""
+        n, x = len(self._y), x.copy()
+        change = math.inf
+        for iteration in range(1, search.limit + 1):
+            target, weights = self._update(x)
+            change = float(np.max(weights * np.abs(target - x)))
+            if change <= search.tolerance:
+                return Outcome(x, change, iteration, True, 0)
+            covariance, mean = self._K - self._V.T @ self._V, self.mean.copy()
+            covariance = np.asfortranarray(covariance)
+            for i in range(n):
+                column = covariance[:, i].copy()
+                at = slice(i, i + 1)
+                mu, var = mean[at], column[at]
+                out = cavity(mu, var, tau=x[at], b=x[n + i : n + i + 1])
+                moments = tilted(self._y[at] * out.mean, 1.0 + out.var)
+                tau, b = matched_site(moments, mean=out.mean, var=out.var, rest=1.0, sign=self._y[at])
+                d_tau, d_b = float(tau[0] - x[i]), float(b[0] - x[n + i])
+                x[i], x[n + i] = tau[0], b[0]
+                shrink = d_tau / (1.0 + d_tau * column[i])
+                mean += column * (d_b * (1.0 - shrink * column[i]) - shrink * mu[0])
+                covariance = blas.dger(-shrink, column, column, a=covariance, overwrite_a=1)
+        self._update(x)
+        return Outcome(x, change, search.limit, False, 0)

@@ -1,0 +1,168 @@
+"""Laplace's approximation on the active set's own rows (Rasmussen and Williams 2006, section 3.4 and algorithm 5.1).
+
+========  ==============================================================================  ========
+symbol    meaning                                                                         shape
+========  ==============================================================================  ========
+K         k(Z, Z) with white noise and jitter; L its Cholesky factor                      (M, M)
+f         latent values without the constant mean c, at their mode f = K a                (M,)
+ℓ         log p(y | c + f) of each row                                                    (M,)
+W         -ℓ'', not negative                                                              (M,)
+B, C      I + W^½ K W^½ and its Cholesky factor                                           (M, M)
+R         W^½ B⁻¹ W^½, so that (K⁻¹ + W)⁻¹ = K - K R K and (I + KW)⁻¹ = I - K R            (M, M)
+log Z     Σ ℓ - ½ aᵀf - Σ log C_jj                                                        scalar
+S         (K⁻¹ + W)⁻¹                                                                     (M, M)
+========  ==============================================================================  ========
+
+Newton's method in a: b = W f + ℓ', a ← b - R K b, with a line search on Σ ℓ - ½ aᵀf. As the mode moves with the
+hyper-parameters, the gradient of log Z has an implicit part: with s₂ = ½ diag(S) ∘ ℓ''' and v = (I - R K) s₂
+
+    K̄ = ½ (a aᵀ - R) + ½ (v ℓ'ᵀ + ℓ' vᵀ),    ∂/∂c = Σ a + Σ v,
+    ∂/∂ψ = Σ ∂ℓ/∂ψ + ½ Σ diag(S) ∂ℓ''/∂ψ + vᵀ K ∂ℓ'/∂ψ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.linalg import blas
+
+from gpbench.errors import NumericalError
+from gpbench.model.linalg import add_to_diagonal, potrf, trsm, trsv
+from gpbench.schemes.general.bound import GaussianV
+
+if TYPE_CHECKING:
+    from gpbench.model.basis import Basis
+    from gpbench.model.rows import Array, Labels
+    from gpbench.schemes.general.observation import Observation
+
+__all__ = ["Mode", "laplace_gradient", "laplace_mode"]
+
+_STEPS, _HALVINGS = 200, 60
+
+
+class Mode(NamedTuple):
+    """The mode and what its Newton step needed.
+
+    Attributes
+    ----------
+    f, a : (M,)
+    W : (M,)
+    K, C : (M, M)
+    evidence : float
+        log Z (nats).
+    steps : int
+        Newton steps.
+    """
+
+    f: Array
+    a: Array
+    W: Array
+    K: Array
+    C: Array
+    evidence: float
+    steps: int
+
+    def q(self, basis: Basis) -> GaussianV:
+        """N(f, S) as q(v): v = L⁻¹ f = Lᵀ a, precision I + Lᵀ W L."""
+        L = basis.L
+        scaled = np.asfortranarray(L * np.sqrt(self.W)[:, None])
+        precision = blas.dgemm(1.0, scaled, scaled, trans_a=1)
+        add_to_diagonal(precision, 1.0)
+        return GaussianV(L.T @ self.a, potrf(precision, what="Laplace's precision", overwrite=True), "precision")
+
+
+def laplace_mode(
+    basis: Basis, observation: Observation, y: Labels, *, tolerance: float = 1e-9, start: Array | None = None
+) -> Mode:
+    """Find the mode.
+
+    Parameters
+    ----------
+    basis : Basis
+        Kernel at the rows.
+    observation : Observation
+    y : (M,)
+    tolerance : float
+        Largest change of f by the last step, in prior standard deviations.
+    start : (M,), optional
+        A value of a to begin with; by default 0.
+
+    Raises
+    ------
+    NumericalError
+        Newton's method did not converge.
+    """
+    likelihood, c = observation.likelihood, observation.mean
+    K = blas.dgemm(1.0, basis.L, basis.L, trans_b=1)
+    scale = np.sqrt(np.diag(K).max())
+    a = np.zeros(len(y)) if start is None else start.copy()
+    f = K @ a
+    objective = float(likelihood.log_density(y, c + f).sum()) - 0.5 * float(a @ f)
+    if start is not None:
+        zero = float(likelihood.log_density(y, np.full(len(y), c)).sum())
+        if not objective >= zero:
+            a, f, objective = np.zeros(len(y)), np.zeros(len(y)), zero
+    for step in range(1, _STEPS + 1):
+        first, second = likelihood.derivatives(y, c + f)
+        W = np.maximum(-second, 0.0)
+        C = _factor(K, W)
+        root = np.sqrt(W)
+        b = W * f + first
+        wanted = b - root * trsv(C, trsv(C, root * (K @ b)), trans=True)
+        da = wanted - a
+        df = K @ da
+        eta = 1.0
+        for _ in range(_HALVINGS):
+            trial = float(likelihood.log_density(y, c + f + eta * df).sum()) - 0.5 * float(
+                (a + eta * da) @ (f + eta * df)
+            )
+            if trial >= objective - 1e-12 * abs(objective):
+                break
+            eta *= 0.5
+        else:
+            eta = 0.0
+        a, f, objective = a + eta * da, f + eta * df, max(trial, objective) if eta == 0.0 else trial
+        if eta * float(np.abs(df).max()) <= tolerance * scale:
+            return _mode(K, a, f, observation, y, steps=step)
+    raise NumericalError(
+        f"Laplace's mode was not found in {_STEPS} Newton steps; the last moved f by {np.abs(df).max():.3g}"
+    )
+
+
+def laplace_gradient(basis: Basis, observation: Observation, y: Labels, mode: Mode) -> tuple[Array, Array]:
+    """Gradient of log Z in ``theta`` (P,) and the observation's ``free`` (k,)."""
+    likelihood, K = observation.likelihood, mode.K
+    f = observation.mean + mode.f
+    first, _ = likelihood.derivatives(y, f)
+    root = np.sqrt(mode.W)
+    half = trsm(mode.C, np.asfortranarray(np.diag(root)))  # C⁻¹ W^½
+    R = blas.dgemm(1.0, half, half, trans_a=1)
+    RK = R @ K
+    S = np.diag(K) - np.einsum("ij,ij->j", K, RK)  # diagonal of K - K R K
+    s2 = 0.5 * S * likelihood.third_derivative(y, f)
+    v = s2 - RK @ s2
+    adjoint = 0.5 * (np.outer(mode.a, mode.a) - R) + 0.5 * (np.outer(v, first) + np.outer(first, v))
+    dtheta, _ = basis.features.gram_pullback(np.asfortranarray(adjoint))
+    by_value, by_slope, by_curvature = likelihood.free_derivatives(y, f)
+    own = by_value.sum(axis=1) + 0.5 * (by_curvature @ S) + by_slope @ (K @ v)
+    if not observation.has_mean:
+        return dtheta, own
+    return dtheta, np.concatenate([[float(mode.a.sum() + v.sum())], own])
+
+
+def _factor(K: Array, W: Array) -> Array:
+    root = np.sqrt(W)
+    B = np.asfortranarray(K * root[:, None] * root)
+    add_to_diagonal(B, 1.0)
+    return potrf(B, what="I + W^½ K W^½", overwrite=True)
+
+
+def _mode(K: Array, a: Array, f: Array, observation: Observation, y: Labels, *, steps: int) -> Mode:
+    """Everything at the mode."""
+    likelihood, c = observation.likelihood, observation.mean
+    _, second = likelihood.derivatives(y, c + f)
+    W = np.maximum(-second, 0.0)
+    C = _factor(K, W)
+    evidence = float(likelihood.log_density(y, c + f).sum()) - 0.5 * float(a @ f) - float(np.log(np.diag(C)).sum())
+    return Mode(f, a, W, K, C, evidence, steps)

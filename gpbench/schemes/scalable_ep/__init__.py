@@ -1,0 +1,1 @@
+"""Scalable and stochastic expectation propagation (Villacampa-Calvo and Hernández-Lobato 2017)."""

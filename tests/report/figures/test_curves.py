@@ -1,0 +1,293 @@
+import math
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
+
+from gpbench.errors import StoreError, UsageError
+from gpbench.report.figures.axes import LEGEND_ROW, fit_legend, time_limits, value_limits
+from gpbench.report.figures.curves import figure, save_curves
+from gpbench.report.figures.palette import styles_of
+from gpbench.report.files import write_atomically
+from gpbench.report.groups import group_cells
+from gpbench.report.traces import Curve
+
+
+@pytest.fixture
+def cells(make_cell):
+    """Two splits of x-gpc from 0.7 down to 0.3 and 0.5, and of linear at 0.6 after 0.1 s."""
+    traces = [[(0.1, 0.7, 0.5), (10.0, end, end / 2)] for end in (0.3, 0.5)]
+    found = [make_cell(index=i, trace=trace, nll=trace[-1][1], seconds=10.0) for i, trace in enumerate(traces)]
+    return found + [
+        make_cell(method="linear", settings={}, index=i, nll=nll, error=0.3, seconds=0.1)
+        for i, nll in enumerate((0.55, 0.65))
+    ]
+
+
+def lines(ax):
+    """Labelled lines of a panel."""
+    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+
+
+def legend(drawn):
+    (found,) = drawn.legends
+    return [text.get_text() for text in found.get_texts()]
+
+
+def test_axes_say_what_they_show(cells):
+    (ax,) = figure(cells).axes
+    assert ax.get_title(loc="left") == "german"
+    assert ax.get_title(loc="right") == "folds:10"
+    assert ax.get_xlabel() == "training time (s)"
+    assert ax.get_ylabel() == "test NLL (nats)"
+    assert ax.get_xscale() == "log"
+    (ax,) = figure(cells, "error").axes
+    assert ax.get_ylabel() == "test error"
+
+
+def test_line_and_band_of_a_method(cells):
+    (ax,) = figure(cells, spread="sd").axes
+    line = lines(ax)["x-gpc"]
+    seconds, mean = line.get_data()
+    assert (seconds[0], seconds[-1]) == (0.1, 10.0)
+    np.testing.assert_allclose(mean[[0, -1]], [0.7, 0.4])
+    (band,) = [each for each in ax.collections if isinstance(each, PolyCollection)]
+    corners = band.get_paths()[0].vertices
+    at_the_end = corners[corners[:, 0] == 10.0, 1]
+    sd = 0.2 / math.sqrt(2)
+    np.testing.assert_allclose([at_the_end.min(), at_the_end.max()], [0.4 - sd, 0.4 + sd])
+
+
+def test_a_method_without_a_way_is_a_marker_and_a_dashed_line_from_its_time_on(cells):
+    (ax,) = figure(cells).axes
+    line = lines(ax)["linear"]
+    assert line.is_dashed()
+    np.testing.assert_allclose(line.get_xdata(), [0.1, ax.get_xlim()[1]])
+    np.testing.assert_allclose(line.get_ydata(), [0.6, 0.6])
+    markers = [each for each in ax.lines if each.get_marker() == "D"]
+    np.testing.assert_allclose([markers[0].get_xdata(), markers[0].get_ydata()], [[0.1], [0.6]])
+
+
+def test_legend_stands_outside_and_names_the_band(cells):
+    drawn = figure(cells)
+    assert legend(drawn) == ["linear", "x-gpc", "mean ± 2 standard errors over splits"]
+    assert drawn.legends[0].get_title().get_text() == "times taken on Zen 4"
+    assert legend(figure(cells, spread="2sd"))[-1] == "mean ± 2 standard deviations over splits"
+    drawn.draw_without_rendering()
+    below = drawn.legends[0].get_window_extent()
+    assert not any(ax.get_tightbbox().overlaps(below) for ax in drawn.axes)
+
+
+def test_one_split_has_no_band(cells):
+    drawn = figure([cells[0], cells[2]])
+    assert legend(drawn) == ["linear", "x-gpc"]
+    assert not drawn.axes[0].collections
+
+
+def test_a_panel_for_each_data_set_and_protocol_and_metric(cells, make_cell):
+    more = [*cells, make_cell(dataset="a9a"), make_cell(protocol="given")]
+    drawn = figure(more, ("nll", "error"))
+    titles = [(ax.get_title(loc="left"), ax.get_title(loc="right"), ax.get_ylabel()) for ax in drawn.axes]
+    assert titles == [
+        (dataset, split, metric)
+        for dataset, split in (("a9a", "folds:10"), ("german", "folds:10"), ("german", "given"))
+        for metric in ("test NLL (nats)", "test error")
+    ]
+    assert len(drawn.legends) == 1
+
+
+@pytest.mark.parametrize("metric", ["nll", ("nll", "error")])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7])
+def test_the_lowest_panel_of_each_column_names_the_time(make_cell, metric, count):
+    drawn = figure([make_cell(dataset=f"d{i}") for i in range(count)], metric)
+    places = [ax.get_subplotspec() for ax in drawn.axes]
+    lowest = {place.colspan.start: place.rowspan.start for place in places}  # rows come from the top
+    named = {ax.get_subplotspec() for ax in drawn.axes if ax.get_xlabel()}
+    assert named == {place for place in places if lowest[place.colspan.start] == place.rowspan.start}
+
+
+def test_failed_cells_are_left_out_and_counted(cells, make_cell):
+    failed = make_cell(index=2, status="failed", trace=[(0.1, 9.0, 1.0), (5.0, 9.0, 1.0)])
+    (ax,) = figure([*cells, failed]).axes
+    np.testing.assert_allclose(lines(ax)["x-gpc"].get_ydata()[-1], 0.4)
+    assert [text.get_text() for text in ax.texts] == ["linear: 2 of 3 splits\nx-gpc: 2 of 3 splits"]
+
+
+def test_a_method_far_above_is_named_and_does_not_flatten_the_rest(cells, make_cell):
+    trace = [(0.1, 50.0, 0.5), (9.0, 40.0, 0.5)]
+    bad = [make_cell(method="bad", settings={}, index=i, trace=trace, nll=40.0) for i in range(2)]
+    (ax,) = figure([*cells, *bad]).axes
+    assert ax.get_ylim()[1] < 1.0
+    assert [text.get_text() for text in ax.texts] == ["bad: off scale (40)"]
+
+
+def test_names_are_drawn_as_they_are(make_cell, tmp_path):
+    save_curves([make_cell(dataset="a_$b$^{\x07", method="x$y$")], tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "a_$b$^{�" in text
+    assert "x$y$" in text
+
+
+def test_different_processors_do_not_share_an_axis(make_cell):
+    with pytest.raises(UsageError, match=r"cells of one processor; these ran on 2 \(M4; Zen 4\)"):
+        figure([make_cell(), make_cell(index=1, cpu="M4")])
+
+
+def test_nothing_to_draw(make_cell):
+    with pytest.raises(UsageError, match="no finished cells"):
+        figure([make_cell(status="failed")])
+
+
+def test_what_is_unknown_is_refused(cells):
+    with pytest.raises(UsageError, match="metric must be one of nll, error, accuracy, bound; got 'nlll'"):
+        figure(cells, "nlll")
+    with pytest.raises(UsageError, match="spread must be one of sd, 2sd, se, 2se; got '3sd'"):
+        figure(cells, spread="3sd")
+
+
+@pytest.mark.parametrize(("ending", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("SVG", b"<?xml")])
+def test_pictures_are_written_whole_and_the_same_each_time(cells, tmp_path, ending, magic):
+    first, second = tmp_path / "new" / f"a.{ending}", tmp_path / f"b.{ending}"
+    save_curves(cells, first)
+    save_curves(list(reversed(cells)), second)
+    assert first.read_bytes().startswith(magic)
+    assert first.read_bytes() == second.read_bytes()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == sorted([f"a.{ending}", f"b.{ending}", "new"])
+
+
+def test_other_endings_are_refused_before_anything_is_drawn(tmp_path):
+    with pytest.raises(UsageError, match=r"must end in \.png, \.pdf, \.svg; got"):
+        save_curves([], tmp_path / "a.jpg")
+
+
+def test_global_settings_stay_as_they_were(cells, tmp_path):
+    before = dict(mpl.rcParams)
+    save_curves(cells, tmp_path / "a.png")
+    assert dict(mpl.rcParams) == before
+
+
+def test_an_older_file_stands_when_the_new_one_cannot_be_written(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    write_atomically(path, "old ±\n")
+
+    def full(self, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(StoreError, match=r"cannot write .*a\.txt: No space left on device"):
+        write_atomically(path, "new\n")
+    assert path.read_bytes() == "old ±\n".encode()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def colors_of(make_cell, *methods):
+    return {
+        label: style.color for label, style in styles_of(group_cells([make_cell(method=m) for m in methods])).items()
+    }
+
+
+def test_colours_are_stable(make_cell):
+    """A method's colour does not depend on the others, unless two of no fixed colour meet on one."""
+    names = ["x-gpc", "linear", "ep", "klsp", "gfitc"]
+    together = colors_of(make_cell, *names)
+    assert together == colors_of(make_cell, *reversed(names))
+    assert len(set(together.values())) == len(names)
+    for name in ("x-gpc", "linear"):
+        assert colors_of(make_cell, name)[name] == together[name]
+    assert colors_of(make_cell, "ep")["ep"] == colors_of(make_cell, "ep", "x-gpc")["ep"]
+
+
+def test_more_methods_than_colours(make_cell):
+    found = colors_of(make_cell, *(f"m{i}" for i in range(9)))
+    assert len(found) == 9
+    assert len(set(found.values())) == 8
+
+
+def test_settings_of_one_method_share_the_hue_and_differ_in_line(make_cell):
+    styles = styles_of(group_cells([make_cell(settings={"inducing": m}) for m in ("16", "100", "3%")]))
+    assert len({style.color for style in styles.values()}) == 3
+    assert len({style.line for style in styles.values()}) == 3
+    assert styles["x-gpc (inducing=3%)"].color == to_hex("#0072b2")
+
+
+def curve(*mean, point=False, band=None):
+    values = np.array(mean, dtype=float)
+    widths = None if band is None else np.full(len(values), band)
+    return Curve(np.arange(1.0, len(values) + 1), values, widths, 1 if band is None else 2, point)
+
+
+def test_early_spikes_do_not_rule_the_axis():
+    low, high = value_limits([curve(5.0, *np.linspace(0.7, 0.3, 20)), curve(*np.linspace(0.69, 0.35, 20))])
+    assert 0.69 < high < 0.8
+    assert 0.2 < low < 0.3
+
+
+def test_an_ordinary_start_is_seen():
+    _, high = value_limits([curve(0.69, 0.4, 0.35, 0.33, 0.32, 0.31, 0.3, 0.3, 0.3, 0.3)])
+    assert high > 0.69
+
+
+def test_a_baseline_that_wins_does_not_hide_the_others():
+    low, high = value_limits([curve(0.3, point=True), curve(*np.linspace(0.69, 0.35, 20))])
+    assert high > 0.69
+    assert low < 0.3
+
+
+def test_bands_are_seen_at_their_ends():
+    low, high = value_limits([curve(0.5, 0.3, 0.31, band=0.1), curve(0.6, point=True, band=0.05)])
+    assert low < 0.31 - 0.1
+    assert high > 0.6 + 0.05
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1e-9, 700.0])
+def test_equal_values_leave_room(value):
+    low, high = value_limits([curve(value, value), curve(value, point=True)])
+    assert low < value < high
+
+
+def test_values_that_are_not_finite_are_passed_over():
+    assert value_limits([curve(np.nan, 0.5, 0.3)]) == value_limits([curve(0.5, 0.3)])
+    low, high = value_limits([curve(np.nan)])
+    assert low < high
+
+
+def test_a_single_time_leaves_a_decade():
+    low, high = time_limits([curve(0.3, point=True)])
+    assert low < 1.0 < high
+    assert high / low == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_a_legend_of_long_labels_stays_inside_the_picture(make_cell, count):
+    values = [f"{place}{'0123456789' * 9}" for place in range(count)]
+    drawn = figure([make_cell(settings={"inducing": value}) for value in values])
+    FigureCanvasAgg(drawn).draw()  # lays it out; a layout that collapses warns
+    (found,) = drawn.legends
+    box = found.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= drawn.bbox.width
+    assert 0 <= box.y0 < box.y1 < drawn.axes[0].get_window_extent().y0
+    assert ["".join(text.split()) for text in legend(drawn)] == [f"x-gpc(inducing={value})" for value in values]
+
+
+def test_short_labels_stand_side_by_side():
+    columns, labels, high = fit_legend(["a", "b", "c"], 7.0, most=3)
+    assert (columns, labels, high) == (3, ["a", "b", "c"], LEGEND_ROW)
+    assert fit_legend([], 7.0, most=3) == (1, [], 0)
+
+
+def test_a_method_that_ran_on_fewer_splits_than_another_is_marked(cells):
+    (ax,) = figure(cells[:-1]).axes
+    assert [text.get_text() for text in ax.texts] == ["linear: 1 of 2 splits"]
+
+
+def test_a_long_head_is_broken_into_lines_that_fit(cells):
+    words = "Figure 3: test error over training time on Shuttle, by number of inducing points"
+    drawn = figure([*cells, *({**cell, "dataset": "other"} for cell in cells)], head=words)
+    canvas = FigureCanvasAgg(drawn)
+    canvas.draw()
+    head = drawn._suptitle
+    assert head.get_text().replace("\n", " ") == words
+    assert head.get_window_extent().x1 <= drawn.bbox.x1

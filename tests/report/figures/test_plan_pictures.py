@@ -1,0 +1,297 @@
+import csv
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpbench.bench.execution import executor
+from gpbench.bench.plan.blocks import blocks
+from gpbench.bench.plan.plan import Reduction
+from gpbench.bench.plan.read import read_plan
+from gpbench.bench.plan.stored import shown, stored_cells
+from gpbench.bench.plan.tasks import plan_tasks
+from gpbench.bench.store import Store
+from gpbench.bench.sweep import sweep
+from gpbench.config import load_config
+from gpbench.errors import UsageError
+from gpbench.report.figures import contraction as contraction_picture
+from gpbench.report.figures import factors as factors_picture
+from gpbench.report.figures.agreement import agreement
+from gpbench.report.figures.learning_curves import learning_curves, render
+from gpbench.report.figures.panels import grid_of, panels
+from gpbench.report.figures.pictures import picture_bytes
+from gpbench.report.figures.scatter import scatter
+from gpbench.report.plan.series import points_of, series_of
+
+HEAD = 'title = "T"\ndatasets = ["german", "heart"]\n'
+SWEPT = HEAD + '[methods.klsp]\nlabel = "KL"\n[methods.svgpc]\nlabel = "SV"\n[sweep]\ninducing = [4, 16]\n'
+
+
+@pytest.fixture
+def plan_of(tmp_path):
+    def make(text):
+        path = tmp_path / "item.toml"
+        path.write_text(text, encoding="utf-8")
+        return read_plan(path)
+
+    return make
+
+
+@pytest.fixture
+def cells_of(make_cell):
+    """Cells of every block: the error is 1 / M, the processor's time M, for split i a tenth of i more."""
+
+    def make(plan, *, change=lambda _block, _cell: None, splits=2):
+        found = []
+        for block in blocks(plan):
+            size = block.sweep.get("inducing", 1)
+            for index in range(splits):
+                cell = make_cell(
+                    dataset=block.dataset,
+                    method=block.table.method.id,
+                    settings=dict(block.settings),
+                    index=index,
+                    nll=2.0 / size + 0.1 * index,
+                    error=1.0 / size + 0.1 * index,
+                )
+                cell["metrics"]["cpu_seconds"] = float(size)
+                change(block, cell)
+                found.append(shown(cell, block, plan, plan.path.parent))
+        return found
+
+    return make
+
+
+def axes_of(figure):
+    return {(ax.get_title(loc="left"), ax.get_ylabel()): ax for ax in figure.axes}
+
+
+def texts(figure):
+    return "\n".join(legend.get_title().get_text() for legend in figure.legends)
+
+
+def test_series_keep_the_plan_s_order(plan_of, cells_of):
+    plan = plan_of(SWEPT)
+    found = series_of(cells_of(plan)[::-1])
+    assert [(each.dataset, each.label, each.sweep["inducing"]) for each in found[:5]] == [
+        ("german", "KL", 4), ("german", "KL", 16), ("german", "SV", 4), ("german", "SV", 16), ("heart", "KL", 4),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spread", "width"), [("sd", 0.1), ("2sd", 0.2), ("se", 0.1 / np.sqrt(3)), ("2se", 0.2 / np.sqrt(3))]
+)
+@pytest.mark.parametrize("centre", ["mean", "median"])
+def test_points_by_hand(plan_of, cells_of, spread, width, centre):
+    plan = plan_of(f'spread = "{spread}"\ncentre = "{centre}"\n' + SWEPT)
+    first = series_of(cells_of(plan, splits=3))[0]
+    point = points_of(plan, first, "error")
+    assert (point.value, point.width) == (pytest.approx(0.35), pytest.approx(width))
+    assert points_of(plan, first, "bound").value is None
+
+
+def test_learning_curves_have_a_panel_a_data_set_and_metric(plan_of, cells_of):
+    plan = plan_of('metrics = ["nll", "error"]\n' + SWEPT)
+    found = axes_of(learning_curves(plan, cells_of(plan)))
+    assert set(found) == {(name, label) for name in ("german", "heart") for label in ("test NLL (nats)", "test error")}
+    ax = found["german", "test error"]
+    line = next(each for each in ax.lines if len(each.get_xdata()) == 2 and each.get_marker() == "None")
+    np.testing.assert_allclose(line.get_ydata(), [0.3, 0.1125])
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["4", "16"]
+
+
+def test_what_lies_above_the_panel_is_a_triangle(plan_of, cells_of):
+    plan = plan_of('metrics = ["error"]\n' + SWEPT)
+
+    def far(block, cell):
+        if block.variant == "SV" and block.sweep["inducing"] == 4:
+            cell["metrics"]["error"] = 50.0
+
+    ax = axes_of(learning_curves(plan, cells_of(plan, change=far)))["heart", "test error"]
+    top = ax.get_ylim()[1]
+    assert top < 5.0
+    triangles = [each for each in ax.lines if each.get_marker() == "^" and each.get_clip_on() is False]
+    assert [list(each.get_ydata()) for each in triangles] == [[top]]
+
+
+def test_failed_cells_and_notes_are_told(plan_of, cells_of):
+    plan = plan_of('notes = ["Mind this."]\n' + SWEPT)
+
+    def fail(block, cell):
+        if block.dataset == "heart" and block.variant == "KL" and cell["split"]["index"] == 0:
+            cell["status"] = "failed"
+
+    words = texts(learning_curves(plan, cells_of(plan, change=fail)))
+    assert "Failed cells: KL on heart 2/4." in words
+    assert "Mind this." in words
+
+
+def test_numbers_stand_beside_the_picture(plan_of, cells_of, tmp_path):
+    plan = plan_of('metrics = ["error"]\n' + SWEPT)
+    picture, numbers = render(plan, cells_of(plan), tmp_path)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(io.StringIO(numbers.read_text())))
+    assert len(rows) == 8 * 2
+    assert (rows[0]["label"], rows[0]["inducing"], rows[0]["metric"], float(rows[0]["mean"])) == (
+        "KL",
+        "4",
+        "error",
+        0.3,
+    )
+
+
+@pytest.mark.parametrize("draw", [learning_curves, scatter])
+def test_nothing_finished_is_said(plan_of, cells_of, draw):
+    plan = plan_of(SWEPT)
+    with pytest.raises(UsageError, match="no finished cells"):
+        draw(plan, cells_of(plan, change=lambda _, cell: cell.update(status="failed")))
+
+
+def test_an_axis_that_is_not_swept(plan_of, cells_of):
+    plan = plan_of(SWEPT + '[figure]\nx = "rate"\n')
+    with pytest.raises(UsageError, match="x must be a name under"):
+        learning_curves(plan, cells_of(plan))
+
+
+def test_scatter_joins_sizes_and_rings_the_smallest(plan_of, cells_of):
+    plan = plan_of('metrics = ["error"]\n' + SWEPT)
+    figure, text = scatter(plan, cells_of(plan))
+    ax = axes_of(figure)["german", "test error"]
+    assert ax.get_xlabel() == "processor time (s)"
+    line = next(each for each in ax.lines if len(each.get_xdata()) == 2)
+    assert list(line.get_xdata()) == [4.0, 16.0]
+    assert picture_bytes(figure, dpi=40)  # the layout holds; a warning would be an error
+    rings = [each for each in ax.lines if each.get_fillstyle() == "none"]
+    assert [list(each.get_xdata()) for each in rings] == [[4.0], [4.0]]
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert (rows[0]["inducing"], rows[0]["cpu_seconds"], float(rows[0]["value"])) == ("4.0", "4.0", 0.3)
+
+
+def test_times_of_two_processors_share_no_axis(plan_of, cells_of):
+    plan = plan_of(SWEPT)
+    cells = cells_of(plan, change=lambda block, cell: cell["provenance"].update(cpu=block.dataset))
+    with pytest.raises(UsageError, match="times need cells of one processor"):
+        scatter(plan, cells)
+    nll = plan_of(SWEPT + '[figure]\nx = "nll"\ny = "error"\n')
+    assert len(scatter(nll, cells)[0].axes) == 2
+
+
+PANELS = """
+title = "Panels"
+datasets = ["moons.csv"]
+split = "folds:3"
+splits = 1
+render = "panels"
+[defaults]
+kernel = "se"
+max_iterations = 20
+[methods.klsp]
+label = "KL"
+[methods.svgpc]
+label = "SV"
+batch_size = 20
+[methods.whole]
+method = "klsp"
+label = "all"
+inducing = "all"
+learn_inducing = false
+[sweep]
+inducing = [3, 6]
+[figure]
+last = ["whole"]
+"""
+
+
+@pytest.fixture
+def trained(plan_of, tmp_path, monkeypatch):
+    """A plan on 45 rows of a file, and its cells."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(45, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    (tmp_path / "moons.csv").write_text("a,b,c\n" + "\n".join(f"{a},{b},{c}" for (a, b), c in zip(X, y, strict=True)))
+
+    def train(text):
+        plan = plan_of(text)
+        config = load_config()
+        store, found = Store(config.store), blocks(plan)
+        sweep(plan_tasks(plan, found, config).tasks, store, executor=executor(1))
+        stored = stored_cells(plan, found, store.cells())
+        return plan, [shown(cell, block, plan, store.folder) for block, own in stored for cell in own]
+
+    return train
+
+
+def test_panels_show_data_inducing_inputs_and_boundaries(trained):
+    plan, cells = trained(PANELS)
+    rows, titles = grid_of(plan, series_of(cells))
+    assert titles == ["M = 3", "M = 6", "full"]
+    assert [[each and each.label for each in row] for row in rows] == [["KL", "KL", "all"], ["SV", "SV", None]]
+    drawn = panels(plan, cells)
+    by_place = {(row, column): drawn.axes[3 * row + column] for row in range(2) for column in range(3)}
+    for place, count in (((0, 0), 3), ((0, 1), 6), ((1, 0), 3)):
+        ax = by_place[place]
+        inducing = [each for each in ax.lines if each.get_markeredgecolor() == "white"]
+        assert [len(each.get_xdata()) for each in inducing] == [count]
+        assert sum(len(each.get_xdata()) for each in ax.lines if each.get_marker() == ".") == 30
+        assert ax.get_xlabel().startswith("NLL ")
+    assert not [each for each in by_place[0, 2].lines if each.get_markeredgecolor() == "white"]
+    assert len(by_place[1, 2].lines) == 0
+    assert picture_bytes(drawn, dpi=40)
+
+
+def test_one_method_s_predictions_against_another_s(trained):
+    plan, cells = trained(
+        PANELS.replace('"panels"', '"scatter"')
+        .replace('last = ["whole"]', 'against = "whole"')
+        .replace("[3, 6]", "[6]")
+    )
+    figure, text = agreement(plan, cells)
+    rows = {(row["method"], row["quantity"]): row for row in csv.DictReader(io.StringIO(text))}
+    assert set(rows) == {(name, what) for name in ("KL", "SV") for what in ("mean", "variance", "probability")}
+    assert all(int(row["rows"]) == 15 for row in rows.values())
+    assert len(figure.axes) == 6
+    assert picture_bytes(figure, dpi=40)
+    p = {cell["shown"]["name"]: np.load(cell["shown"]["arrays"])["test_probabilities"][:, 1] for cell in cells}
+    own = rows["KL", "probability"]
+    assert float(own["correlation"]) == pytest.approx(np.corrcoef(p["whole"], p["klsp"])[0, 1], abs=1e-6)
+    assert float(own["largest_difference"]) == pytest.approx(np.abs(p["whole"] - p["klsp"]).max(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [('against = "whol"', "unknown table of .methods. 'whol'; did you mean whole"),
+     ('against = "whole"\nquantities = ["means"]', "unknown quantity 'means'; did you mean mean")],
+)  # fmt: skip
+def test_options_that_name_nothing(plan_of, figure, message, tmp_path):
+    (tmp_path / "moons.csv").write_text("a,b\n1,0\n")
+    plan = plan_of(PANELS.replace('last = ["whole"]', figure))
+    with pytest.raises(UsageError, match=message):
+        agreement(plan, [])
+
+
+def test_contraction_needs_no_cells(plan_of, tmp_path):
+    plan = plan_of(
+        'title = "C"\nrender = "contraction"\n'
+        "[figure]\nsizes = [2, 5]\nrows = 20\ninputs = 2\nrepeats = 30\nkernels = ['se', 'matern12']\n"
+    )
+    picture, numbers = contraction_picture.render(replace(plan, reduction=Reduction(words="QUICK")), [], tmp_path)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(io.StringIO(numbers.read_text())))
+    assert [row["pairs"] for row in rows] == ["3"] * 12
+    bad = plan_of('title = "C"\nrender = "contraction"\n[figure]\nsizes = [20]\nrows = 20\n')
+    with pytest.raises(UsageError, match="active set sizes must be 1 to 19"):
+        contraction_picture.render(bad, [], tmp_path)
+
+
+def test_factors_need_no_cells(plan_of, tmp_path):
+    picture, numbers = factors_picture.render(plan_of('title = "F"\nrender = "factors"\n'), [], tmp_path)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    rows = {row["posterior"]: float(row["mean"]) for row in csv.DictReader(io.StringIO(numbers.read_text()))}
+    assert rows["EP"] == pytest.approx(rows["exact"], abs=0.05)
+    bad = plan_of('title = "F"\nrender = "factors"\n[figure]\nwidths = [1.0]\n')
+    with pytest.raises(UsageError, match="expected as many centres as widths"):
+        factors_picture.render(bad, [], tmp_path)

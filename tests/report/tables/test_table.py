@@ -1,0 +1,226 @@
+import csv
+import io
+import re
+
+import pytest
+
+from gpbench.errors import UsageError
+from gpbench.report.tables.summary import summarise
+from gpbench.report.tables.table import ENDINGS, RENDERERS, table
+from gpbench.report.text import escape_latex, escape_markdown, printable
+
+
+@pytest.fixture
+def small(make_cell):
+    """Two methods on two data sets; one failed cell; x-gpc wins on german."""
+    cells = [make_cell(index=i, nll=nll, error=0.25, seconds=s) for i, (nll, s) in enumerate([(0.25, 10), (0.75, 14)])]
+    cells += [
+        make_cell(method="linear", settings={}, index=i, nll=nll, error=0.5, seconds=0.01)
+        for i, nll in enumerate([0.5, 0.75])
+    ]
+    cells += [
+        make_cell(dataset="wine_2", index=0, nll=1.5, seconds=1234.5),
+        make_cell(dataset="wine_2", index=1, status="timeout", message="ended from outside"),
+    ]
+    return summarise(cells)
+
+
+def test_text(small):
+    assert table(small).splitlines() == [
+        "data set  method  split     cells                   NLL                error            train (s)",
+        "─" * 103,
+        "german    linear  folds:10  2                       0.6250 ± 0.1768    0.5000 ± 0.0000  0.0100 ± 0.0000",
+        "german    x-gpc   folds:10  2                       0.5000 ± 0.3536 *  0.2500 ± 0.0000    12.0 ± 2.8",
+        "wine_2    x-gpc   folds:10  failed 1/2 (timeout 1)  1.5000             0.2500             1234",
+        "─" * 103,
+        "* lowest mean NLL of the data set.",
+        "NLL: mean negative log predictive probability of the test targets, in nats.",
+        "Mean ± standard deviation over splits.",
+        "Times were taken on Zen 4.",
+        "x-gpc on wine_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside",
+    ]
+
+
+def test_markdown(small):
+    assert table(small, format="markdown") == (
+        "| data set | method | split | cells | NLL | error | train (s) |\n"
+        "|---|---|---|---|---:|---:|---:|\n"
+        "| german | linear | folds:10 | 2 | 0.6250 ± 0.1768 | 0.5000 ± 0.0000 | 0.0100 ± 0.0000 |\n"
+        "| german | x-gpc | folds:10 | 2 | **0.5000** ± 0.3536 | 0.2500 ± 0.0000 | 12.0 ± 2.8 |\n"
+        "| wine\\_2 | x-gpc | folds:10 | failed 1/2 (timeout 1) | 1.5000 | 0.2500 | 1234 |\n"
+        "\n"
+        "- Bold: lowest mean NLL of the data set.\n"
+        "- NLL: mean negative log predictive probability of the test targets, in nats.\n"
+        "- Mean ± standard deviation over splits.\n"
+        "- Times were taken on Zen 4.\n"
+        "- x-gpc on wine\\_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside\n"
+    )
+
+
+def test_latex(small):
+    assert table(small, format="latex") == (
+        "% bold: lowest mean NLL of the data set\n"
+        "% NLL: mean negative log predictive probability of the test targets, in nats.\n"
+        "% Mean ± standard deviation over splits.\n"
+        "% Times were taken on Zen 4.\n"
+        "% x-gpc on wine_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside\n"
+        "\\begin{tabular}{llllrrr}\n"
+        "\\hline\n"
+        "data set & method & split & cells & NLL & error & train (s) \\\\\n"
+        "\\hline\n"
+        "german & linear & folds:10 & 2 & $0.6250 \\pm 0.1768$ & $0.5000 \\pm 0.0000$ & $0.0100 \\pm 0.0000$ \\\\\n"
+        "german & x-gpc & folds:10 & 2 & $\\mathbf{0.5000} \\pm 0.3536$ & $0.2500 \\pm 0.0000$ & $12.0 \\pm 2.8$ \\\\\n"
+        "wine\\_2 & x-gpc & folds:10 & failed 1/2 (timeout 1) & $1.5000$ & $0.2500$ & $1234$ \\\\\n"
+        "\\hline\n"
+        "\\end{tabular}\n"
+    )
+
+
+def test_csv_holds_every_number_in_full(make_cell):
+    cells = [make_cell(index=i, nll=nll, seconds=1 / 3) for i, nll in enumerate([1 / 3, 1 / 7])]
+    cells.append(make_cell(method="li,ne", settings={}, status="failed"))
+    summary = summarise(cells)
+    linear, xgpc = csv.DictReader(io.StringIO(table(summary, format="csv")))
+    assert float(xgpc["nll_mean"]) == summary[1]["nll"]["mean"]
+    assert float(xgpc["nll_sd"]) == summary[1]["nll"]["sd"]
+    assert float(xgpc["train_seconds_mean"]) == 1 / 3
+    assert (xgpc["cells"], xgpc["failed"], xgpc["processors"], xgpc["seeds"]) == ("2", "0", "Zen 4", "0")
+    assert linear["method"] == "li,ne"
+    assert (linear["failed"], linear["nll_mean"], linear["train_seconds_mean"]) == ("1", "", "")
+
+
+@pytest.mark.parametrize("form", list(RENDERERS))
+def test_no_times_from_different_processors(make_cell, form):
+    cells = [make_cell(cpu="Zen 4", seconds=77.0), make_cell(method="linear", settings={}, cpu="M4", seconds=77.0)]
+    text = table(summarise(cells), format=form)
+    assert "train (s)" not in text
+    assert "77" not in text
+    assert "No times are shown: the cells ran on different processors (M4; Zen 4)." in text
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_no_time_for_a_row_of_different_threads(make_cell, form):
+    cells = [make_cell(index=index, threads=threads, seconds=77.0) for index, threads in enumerate([1, 4])]
+    cells += [make_cell(method="linear", settings={}, seconds=55.0)]
+    text = table(summarise(cells), format=form)
+    assert "77" not in text
+    assert "55.0" in text
+    assert "x-gpc on german, folds:10: no time is shown, since its cells ran with 1 or 4 threads." in text
+    assert "do not compare" not in text
+
+
+def test_rows_of_different_threads_are_told(make_cell):
+    text = table(summarise([make_cell(threads=2, seconds=77.0), make_cell(method="linear", settings={})]))
+    assert "77.0" in text
+    assert "Times do not compare between all rows: their cells ran with 1 or 2 threads." in text
+    assert "With 2 threads: x-gpc on german, folds:10." in text
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_cells_that_a_limit_ended_are_told(make_cell, form):
+    ends = ["converged", "seconds", "iterations", "seconds"]
+    cells = [make_cell(index=index, stopped_by=end) for index, end in enumerate(ends)]
+    cells += [make_cell(index=4, status="failed"), make_cell(dataset="wine", stopped_by="iterations")]
+    cells += [make_cell(method="linear", settings={})]
+    told = (
+        "Training ended at a limit, not by convergence: "
+        "x-gpc on german, folds:10 (iterations 1/4, seconds 2/4); x-gpc on wine, folds:10 (iterations 1/1)."
+    )
+    summary = summarise(cells)
+    assert table(summary, format=form).count(told) == 1
+    rows = list(csv.DictReader(io.StringIO(table(summary, format="csv"))))
+    assert [row["stopped_by"] for row in rows] == [
+        "converged 1",
+        "converged 1; iterations 1; seconds 2",
+        "iterations 1",
+    ]
+
+
+def test_converged_cells_need_no_note(make_cell):
+    assert "limit" not in table(summarise([make_cell()]))
+
+
+def test_csv_has_no_times_from_different_processors(make_cell):
+    cells = [make_cell(cpu="Zen 4"), make_cell(method="linear", settings={}, cpu="M4")]
+    rows = list(csv.DictReader(io.StringIO(table(summarise(cells), format="csv"))))
+    assert [row["train_seconds_mean"] for row in rows] == ["", ""]
+    assert [row["processors"] for row in rows] == ["M4", "Zen 4"]
+
+
+def test_cells_that_ran_at_once_are_told(make_cell):
+    assert "Up to 4 cells ran at once" in table(summarise([make_cell(index=0), make_cell(index=1, jobs=4)]))
+    assert "at once" not in table(summarise([make_cell()]))
+
+
+def marked(summary):
+    """Methods whose mean is marked in the text table."""
+    return [line.split()[1] for line in table(summary).splitlines() if re.search(r"\d \*", line)]
+
+
+def test_equal_means_share_the_mark(make_cell):
+    means = {"a": 0.30001, "b": 0.30004, "c": 0.3002}
+    assert marked(summarise([make_cell(method=name, nll=nll) for name, nll in means.items()])) == ["a", "b"]
+
+
+def test_a_method_without_rivals_bears_no_mark(make_cell):
+    assert marked(summarise([make_cell(), make_cell(dataset="b")])) == []
+
+
+@pytest.mark.parametrize("spoil", [{"status": "failed"}, {"protocol": "folds:5"}, {"seed": 1}])
+def test_only_the_same_splits_compete(make_cell, spoil):
+    """Method b would win, but for one cell that failed or lies on another split; a and c are left to compete."""
+    cells = [make_cell(method=name, index=i, nll=nll) for name, nll in (("a", 0.4), ("c", 0.5)) for i in range(2)]
+    cells += [make_cell(method="b", index=0, nll=0.1), make_cell(method="b", index=1, nll=0.1)]
+    assert marked(summarise(cells)) == ["b"]
+    cells[-1] = make_cell(**({"method": "b", "index": 1, "nll": 0.1} | spoil))
+    assert "a" in marked(summarise(cells))
+    assert "b" not in marked(summarise(cells))
+
+
+def test_seeds_other_than_zero_are_shown(make_cell):
+    assert "folds:10 seed 3 " in table(summarise([make_cell(seed=3)]))
+    assert "folds:10 seeds 0, 3 " in table(summarise([make_cell(seed=3), make_cell(seed=0)]))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.0, "0.00"), (0.00123456, "0.00123"), (1e-9, "0.000000"), (12.345, "12.3"), (98765, "98765")],
+)
+def test_times_have_three_digits(make_cell, seconds, shown):
+    line = table(summarise([make_cell(seconds=seconds)])).splitlines()[2]
+    assert line.split()[-1] == shown
+
+
+def test_nothing_finished(make_cell):
+    text = table(summarise([make_cell(status="failed")]), format="markdown")
+    assert "| german | x-gpc | folds:10 | failed 1/1 | – | – | – |" in text
+    assert "german & x-gpc & folds:10 & failed 1/1 & -- & -- & -- " in table(
+        summarise([make_cell(status="failed")]), format="latex"
+    )
+
+
+def test_names_are_escaped(make_cell):
+    summary = summarise([make_cell(dataset="a|b_c\n\x1b[31m&", method="50%*")])
+    assert "| a\\|b\\_c �\\[31m\\& | 50%\\* |" in table(summary, format="markdown")
+    assert "a\\textbar{}b\\_c �[31m\\& & 50\\%* &" in table(summary, format="latex")
+    assert "\x1b" not in table(summary)
+
+
+def test_escapes():
+    assert escape_latex("\\{}$&#%_^~<>|") == (
+        r"\textbackslash{}\{\}\$\&\#\%\_\textasciicircum{}\textasciitilde{}\textless{}\textgreater{}\textbar{}"
+    )
+    assert escape_markdown("`a*b_c[d]<e>|") == r"\`a\*b\_c\[d\]\<e\>\|"
+    assert printable("a\tb \n c\x07") == "a b c�"
+
+
+def test_unknown_format():
+    with pytest.raises(UsageError, match="unknown table format 'makrdown'; did you mean markdown"):
+        table([], format="makrdown")
+
+
+@pytest.mark.parametrize("form", list(ENDINGS))
+def test_an_empty_summary_is_a_table_of_heads(form):
+    text = table([], format=form)
+    assert text.endswith("\n")
+    assert "method" in text

@@ -1,0 +1,202 @@
+"""The vi-jj family: Algorithm 1 climbs, its relatives reach the same optimum, hard problems stay finite."""
+
+import numpy as np
+import pytest
+
+from gpbench.errors import NumericalError, UsageError
+from gpbench.model.inducing import InducingRule
+from gpbench.schemes.base import StopTraining
+from gpbench.schemes.jaakkola import collapsed
+from gpbench.schemes.jaakkola.vijj import VIJJ
+
+VARIANTS = {
+    "vi-jj": {},
+    "vi-taylor": {"bound": "taylor"},
+    "vi-jj-hybrid": {"variant": "hybrid"},
+    "vi-jj-full": {"variant": "full"},
+}
+
+
+def two_moons(n=60, *, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, (np.sin(2 * X[:, 0]) + X[:, -1] + 0.5 * rng.normal(size=n) > 0).astype(int)
+
+
+def ignore(step):
+    pass
+
+
+def fit(scheme, X, y, *, M=6, rule=None, on_step=ignore):
+    return scheme.fit(
+        X,
+        y,
+        inducing=rule or InducingRule("kmeans", count=M, seed=1),
+        likelihood=scheme.likelihood("binary", 2),
+        classes=2,
+        rng=np.random.default_rng(0),
+        on_step=on_step,
+    )
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_learns(name):
+    X, y = two_moons()
+    bounds = []
+    scheme = VIJJ(max_iterations=80, block_rows=25, **VARIANTS[name])
+    posterior = fit(scheme, X, y, on_step=lambda step: bounds.append((step.iteration, step.bound)))
+    assert [iteration for iteration, _ in bounds] == list(range(1, len(bounds) + 1))
+    assert posterior.facts["iterations"] == len(bounds) <= 80
+    assert bounds[-1][1] > bounds[0][1]
+    assert posterior.score(X, y).error.mean() < 0.2
+    assert (posterior.latents[0].kernel.theta != scheme.initial_kernel(np.zeros((1, 2))).theta).all()
+
+
+@pytest.mark.parametrize("name", ["vi-jj", "vi-jj-hybrid", "vi-jj-full"])
+def test_the_bound_never_falls(name):
+    X, y = two_moons()
+    bounds = []
+    fit(VIJJ(max_iterations=100, **VARIANTS[name]), X, y, on_step=lambda step: bounds.append(step.bound))
+    # a new jitter at each call of L-BFGS-B may cost its own size
+    assert (np.diff(bounds) >= -1e-4).all()
+
+
+def test_all_jj_variants_reach_one_optimum():
+    X, y = two_moons()
+    options = {"kernel": "se", "noise": 0.0, "max_iterations": 3000, "tolerance": 1e-9}
+    best = {}
+    for name in ("vi-jj", "vi-jj-hybrid", "vi-jj-full"):
+        bounds = []
+        posterior = fit(VIJJ(**VARIANTS[name], **options), X, y, on_step=lambda step, to=bounds: to.append(step.bound))
+        assert posterior.facts["stopped_by"] == "converged"
+        best[name] = bounds[-1]
+    assert best["vi-jj"] == pytest.approx(best["vi-jj-full"], abs=0.02)
+    assert best["vi-jj-hybrid"] == pytest.approx(best["vi-jj-full"], abs=0.02)
+
+
+def test_stage_lengths_are_those_of_the_settings():
+    X, y = two_moons()
+    kernels = []
+
+    def look(step):
+        kernels.append(step.posterior().latents[0].kernel.theta)
+
+    fit(VIJJ(updates=4, stage_evaluations=3, max_iterations=14), X, y, on_step=look)
+    moved = [bool((a != b).any()) for a, b in zip(kernels[1:], kernels[:-1], strict=True)]
+    # four updates and the first evaluation of a stage 2, which is at the old kernel, never move it
+    assert moved[:4] == [False] * 4
+    assert any(moved[4:6])
+    assert moved[6:11] == [False] * 5
+    assert len(kernels) == 14
+
+
+def test_fixed_hyperparameters_stay_and_xi_settles():
+    X, y = two_moons()
+    bounds = []
+    for name in ("vi-jj", "vi-jj-full"):
+        scheme = VIJJ(hyperparameters="fixed", tolerance=1e-12, value_tolerance=1e-14, **VARIANTS[name])
+        steps = []
+        (latent,) = fit(scheme, X, y, on_step=lambda step, to=steps: to.append(step.bound)).latents
+        assert (latent.kernel.theta == scheme.initial_kernel(np.zeros((1, 2))).theta).all()
+        bounds.append(steps[-1])
+    assert bounds[0] == pytest.approx(bounds[1], abs=1e-6)
+
+
+def test_taylors_first_stage_is_newtons_method_for_the_mode():
+    X, y = two_moons()
+    (latent,) = fit(VIJJ(hyperparameters="fixed", bound="taylor", updates=30, max_iterations=30), X, y).latents
+    L = latent.factor()
+    T = np.linalg.solve(L, latent.kernel.cross(X, latent.Z).T).T
+    signs = 2.0 * y - 1.0
+    slope = T.T @ (signs / (1.0 + np.exp(signs * (T @ latent.m_w)))) - latent.m_w
+    assert np.abs(slope).max() < 1e-9
+
+
+def test_a_stop_returns_the_state_so_far():
+    X, y = two_moons()
+    seen = []
+
+    def stop(step):
+        seen.append((step.bound, step.posterior().latents[0].m_w))
+        if step.iteration == 11:
+            raise StopTraining
+
+    posterior = fit(VIJJ(), X, y, on_step=stop)
+    assert posterior.facts["iterations"] == len(seen) == 11
+    assert posterior.facts["stopped_by"] == "on_step"
+    assert (posterior.latents[0].m_w == seen[-1][1]).all()
+
+
+def test_the_same_seed_gives_the_same_bits():
+    X, y = two_moons()
+    a, b = (fit(VIJJ(max_iterations=30), X, y).latents[0] for _ in range(2))
+    assert (a.m_w == b.m_w).all()
+    assert (a.kernel.theta == b.kernel.theta).all()
+
+
+HARD = {
+    "large variance": ({"variance": 160.0}, lambda X: X),
+    "larger variance": ({"variance": 1e5, "noise": 0.0}, lambda X: X),
+    "duplicates": ({}, lambda X: np.repeat(X[:15], 4, axis=0)),
+    "a line": ({"noise": 1e-6}, lambda X: np.outer(np.linspace(-1, 1, len(X)), [1.0, 2.0])),
+    "unscaled": ({}, lambda X: X * [1e6, 1e-6] + [1e7, 0.0]),
+    "constant column": ({}, lambda X: X * [1.0, 0.0]),
+    "linear": ({"kernel": "matern32-ard+linear-ard"}, lambda X: X),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("case", HARD)
+def test_hard_problems_stay_finite(case, name):
+    options, change = HARD[case]
+    X, y = two_moons()
+    bounds = []
+    scheme = VIJJ(max_iterations=60, **options, **VARIANTS[name])
+    posterior = fit(scheme, change(X), y, M=12, on_step=lambda step: bounds.append(step.bound))
+    assert np.isfinite(bounds).all()
+    score = posterior.score(change(X), y)
+    assert np.isfinite(score.log_density).all()
+    assert -score.log_density.mean() < 0.75  # not worse than a coin
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_duplicated_inducing_inputs_and_three_rows(name):
+    X, y = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0]]), np.array([0, 1, 1])
+    posterior = fit(VIJJ(max_iterations=40, **VARIANTS[name]), X, y, rule=InducingRule("all"))
+    assert np.isfinite(posterior.score(X, y).log_density).all()
+
+
+def test_rows_are_read_in_blocks():
+    X, y = two_moons()
+    longest = []
+
+    class Rows:
+        shape = X.shape
+
+        def __len__(self):
+            return len(X)
+
+        def __getitem__(self, rows):
+            part = X[rows]
+            longest.append(len(part))
+            return part
+
+    fit(VIJJ(max_iterations=8, block_rows=16), Rows(), y, rule=InducingRule("random", count=6))
+    assert max(longest) == 16
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(UsageError, match="alternate"):
+        VIJJ(bound="taylor", variant="full")
+    with pytest.raises(UsageError, match="binary"):
+        VIJJ().likelihood("count", 0)
+
+
+def test_a_failure_names_the_method_and_the_evaluation(monkeypatch):
+    def broken(*_, **__):
+        raise NumericalError("no factor")
+
+    X, y = two_moons()
+    monkeypatch.setattr(collapsed.Whitened, "of_sites", broken)
+    with pytest.raises(NumericalError, match="vi-jj, evaluation 0: no factor"):
+        fit(VIJJ(), X, y)
