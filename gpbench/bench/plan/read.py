@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PAPERS", "find_plan", "is_plan", "read_plan", "shipped"]
 
-PAPERS = Path(model.__file__).parents[1] / "papers"
+PAPERS = Path(model.__file__).parents[2] / "papers"
 """The plans that come with gpbench."""
 
 _KEYS = (

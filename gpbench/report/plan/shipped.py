@@ -16,7 +16,7 @@ __all__ = ["read_rows", "shipped_folder"]
 
 def shipped_folder(name: str) -> Path:
     """The folder ``results/NAME`` of a checkout, or what the wheel holds of it."""
-    package = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parents[2]
     inside = package / "_data" / name
     return inside if inside.is_dir() else package.parent / "results" / name
 
