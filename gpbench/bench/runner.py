@@ -144,14 +144,14 @@ def inducing_rule(
     Raises
     ------
     UsageError
-        The settings name no rule.
+        The settings name a rule or a count that is none.
     """
     if "inducing" not in settings:
         return InducingRule("none", seed=seed)
     if active is not None:
         return InducingRule("given", count=len(active), seed=seed, Z=active, targets=targets)
     more = {"rows": settings["kmeans_rows"]} if "kmeans_rows" in settings else {}
-    return InducingRule(settings.get("inducing_rule", "kmeans"), count=settings["inducing"], seed=seed, **more)
+    return InducingRule(settings.get("inducing_rule", InducingRule.rule), count=settings["inducing"], seed=seed, **more)
 
 
 class _Attempt:

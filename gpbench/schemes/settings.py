@@ -101,11 +101,13 @@ class GPSettings(KernelSettings):
     hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
     inducing: str = setting("100", "number of inducing inputs: 100, 3% of the rows, or all")
     inducing_rule: str = setting(
-        "mixed",
+        InducingRule.rule,
         "how inducing inputs are chosen: k-means centres and k-means++ seeds by halves, centres, or random rows",
         choices=("mixed", "kmeans", "random"),
     )
-    kmeans_rows: int = setting(20_000, "random rows that k-means looks at, since it runs on the clock", minimum=1)
+    kmeans_rows: int = setting(
+        InducingRule.rows, "random rows that k-means looks at, since it runs on the clock", minimum=1
+    )
 
     def inducing_rule_for(self, seed: int) -> InducingRule:
         """The rule for inducing inputs, drawn from a split's seed so that methods with the same rule share them.

@@ -11,6 +11,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.klsp:KLSp",
+        version=2,
     ),
     Method(
         id="mfsp",
@@ -18,7 +19,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.mfsp:MFSp",
-        version=2,
+        version=3,
     ),
     Method(
         id="klsp-sgd",
@@ -26,6 +27,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+        version=2,
     ),
     Method(
         id="sparse-map",
@@ -33,7 +35,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.sparse_map:SparseMAPScheme",
-        version=2,
+        version=3,
     ),
     Method(
         id="kl",
@@ -57,5 +59,6 @@ METHODS = (
         tasks=CLASSES,
         paper="hensman2015",
         scheme="gpbench.schemes.ep.gfitc:GFITC",
+        version=2,
     ),
 )

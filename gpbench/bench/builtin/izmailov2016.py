@@ -11,6 +11,7 @@ METHODS = (
         tasks=BINARY,
         paper="izmailov2016",
         scheme="gpbench.schemes.klsp:KLSp",
+        version=2,
         preset={"link": "logit", "whiten": False, "learn_inducing": False, "freeze_iterations": 0},
     ),
     Method(
@@ -19,6 +20,7 @@ METHODS = (
         tasks=BINARY,
         paper="izmailov2016",
         scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+        version=2,
         preset={
             "link": "logit",
             "whiten": False,
@@ -35,7 +37,7 @@ METHODS = (
         tasks=BINARY,
         paper="izmailov2016",
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
-        version=2,
+        version=3,
     ),
     Method(
         id="vi-taylor",
@@ -44,7 +46,7 @@ METHODS = (
         paper="izmailov2016",
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"bound": "taylor"},
-        version=2,
+        version=3,
     ),
     Method(
         id="vi-jj-full",
@@ -52,6 +54,7 @@ METHODS = (
         tasks=BINARY,
         paper="izmailov2016",
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
+        version=2,
         preset={"variant": "full"},
     ),
     Method(
@@ -61,6 +64,6 @@ METHODS = (
         paper="izmailov2016",
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"variant": "hybrid"},
-        version=2,
+        version=3,
     ),
 )

@@ -15,7 +15,7 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
-        version=3,
+        version=4,
     ),
     Method(
         id="gvi-gradient",
@@ -23,14 +23,14 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
-        version=3,
+        version=4,
     ),
     Method(
         id="gvi-dual",
         title="Dual of the sparse bound (counts), or of a surrogate of it (two classes), by L-BFGS-B",
         tasks=_DUAL,
         paper="sheth2015",
-        version=4,
+        version=5,
         scheme="gpbench.schemes.general.gvi_dual:GVIDual",
     ),
     Method(
@@ -39,7 +39,7 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.general.gvi_sgd:GVISGD",
-        version=4,
+        version=5,
     ),
     Method(
         id="sod-laplace",

@@ -11,7 +11,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
-        version=2,
+        version=3,
     ),
     Method(
         id="sep-mgpc",
@@ -19,7 +19,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         scheme="gpbench.schemes.scalable_ep.sep_mgpc:SEPMGPC",
-        version=2,
+        version=3,
     ),
     Method(
         id="vi-mgpc",
@@ -27,6 +27,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
+        version=2,
     ),
     Method(
         id="vi-mgpc-learned",
@@ -34,6 +35,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
+        version=2,
         preset={"learn_epsilon": True},
     ),
 )

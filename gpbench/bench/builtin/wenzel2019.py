@@ -11,6 +11,7 @@ METHODS = (
         tasks=BINARY,
         paper="wenzel2019",
         scheme="gpbench.schemes.xgpc:XGPC",
+        version=2,
     ),
     Method(
         id="svgpc",
@@ -18,6 +19,7 @@ METHODS = (
         tasks=BINARY,
         paper="wenzel2019",
         scheme="gpbench.schemes.svgpc:SVGPC",
+        version=2,
     ),
     Method(
         id="epgpc",
@@ -25,6 +27,7 @@ METHODS = (
         tasks=BINARY,
         paper="wenzel2019",
         scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
+        version=2,
         preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
     ),
     Method(
