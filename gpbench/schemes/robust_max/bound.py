@@ -33,7 +33,7 @@ from gpbench.model.batch import BatchBasis
 from gpbench.model.flat import Layout
 from gpbench.model.kl_bound import BoundAt
 from gpbench.model.latent import Latent
-from gpbench.model.likelihoods.multiclass_agreement import agreement
+from gpbench.model.likelihoods.multiclass import argmax_probability
 from gpbench.model.linalg import trsm, trsv
 from gpbench.model.whitened import BLOCK_ROWS, row_blocks
 from gpbench.schemes.robust_max.sums import ClassSums
@@ -192,7 +192,7 @@ class RobustMaxBound:
             mu, var = np.empty((len(block), C)), np.empty((len(block), C))
             for c, each in enumerate(sums):
                 mu[:, c], var[:, c] = each.marginals(block)
-            P, g, h = agreement(y[rows], mu, var, rule=likelihood.rule, nodes=likelihood.nodes)
+            P, g, h = argmax_probability(y[rows], mu, var, rule=likelihood.rule, nodes=likelihood.nodes)
             agreed += float(P.sum())
             g *= gain
             h *= gain
