@@ -170,6 +170,7 @@ class _Attempt:
 
     def run(self) -> Outcome:
         spec, task = self.task.spec, self.task
+        task.method.load()  # what the scheme imports may hold threads of its own, which must be there to be held
         with one_pool_size(task.threads):
             if spec.origin is not None and task.learned is None:
                 raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin['key']}; got none")
