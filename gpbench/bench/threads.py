@@ -31,7 +31,7 @@ def one_pool_size(threads: int) -> Iterator[None]:
 
 @cache
 def _warm(threads: int) -> None:  # noqa: ARG001  # each number of threads has its own first time
-    """Call once what sets itself up at its first call: BLAS makes its buffers, milliseconds that belong to no scheme."""
+    """Let BLAS make its buffers, which it does at its first call: milliseconds that belong to no scheme."""
     square = np.eye(64, order="F")
     scipy.linalg.cholesky(square @ square, lower=True)
 

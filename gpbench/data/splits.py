@@ -219,7 +219,7 @@ def _fold(dataset: Dataset, rows: Ints | None, index: int, *, count: int, seed: 
     they are made here because its import takes longer than many a cell.
     """
     y = dataset.y if rows is None else dataset.y[rows]
-    random = np.random.RandomState(seed % 2**32)  # noqa: NPY002 - the generator that scikit-learn shuffles with
+    random = np.random.RandomState(seed % 2**32)  # the generator that scikit-learn shuffles with
     # Where each class has fewer rows than there are folds, nothing can be stratified.
     if dataset.classes and int(np.bincount(y).max()) >= count:
         folds = _stratified(y, count, random)
