@@ -176,11 +176,11 @@ class InducingRule:
         M = self.number(n)
         rng = np.random.default_rng(self.seed)
         chosen = rng.choice(n, size=M, replace=False)
-        distinct = chosen[_first_places(_finite(_take(X, chosen)))]
+        distinct = chosen[_first_occurrences(_finite(_take(X, chosen)))]
         if len(distinct) < M:
             others = rng.permutation(n) if n <= self.rows else rng.choice(n, size=max(M, self.rows), replace=False)
             more = np.concatenate([distinct, others])
-            distinct = more[_first_places(_finite(_take(X, more)))][:M]
+            distinct = more[_first_occurrences(_finite(_take(X, more)))][:M]
         return distinct
 
     def _parsed(self) -> tuple[float, bool]:
@@ -213,7 +213,7 @@ def _finite(rows: Array) -> Array:
     return rows
 
 
-def _first_places(rows: Array) -> Index:
+def _first_occurrences(rows: Array) -> Index:
     """Where distinct rows appear first, ascending."""
     _, first = np.unique(rows, axis=0, return_index=True)
     return np.sort(first)
@@ -231,7 +231,7 @@ def _clustered(rows: Array, M: int, *, centres: int, steps: int, rng: np.random.
         return seeds
     Z = np.concatenate([cloud.lloyd(seeds[:centres], steps), seeds])
     # A cluster of one row, or of equal ones, has its seed as its centre: the next seed takes that one's place.
-    return Z[_Cloud(Z).first_places()][:M]
+    return Z[_Cloud(Z).first_occurrences()][:M]
 
 
 class _Cloud:
@@ -295,7 +295,7 @@ class _Cloud:
             before = nearest
         return np.asarray(z + self._mean)
 
-    def first_places(self) -> Index:
+    def first_occurrences(self) -> Index:
         """Where distinct rows appear first, ascending; rows that differ by rounding alone count as equal."""
         x, squares = self._columns[:-2], self._columns[-2]
         distances = self._left(x.T) @ self._columns

@@ -53,9 +53,8 @@ METHODS = (
         title="Jaakkola-Jordan bound, tangents and hyper-parameters under one L-BFGS-B",
         tasks=BINARY,
         paper="izmailov2016",
-        scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
+        scheme="gpbench.schemes.jaakkola.vijj:VIJJFull",
         version=2,
-        preset={"variant": "full"},
     ),
     Method(
         id="vi-jj-hybrid",

@@ -69,7 +69,7 @@ ROUND = 16
 BREAKS = np.array([-9.0, -7.5, -6.0, -4.5, -2.5, 0.0, 2.5, 4.5, 6.0, 7.5, 9.0])
 """Breakpoints of the panels about each m_j, in σ_j."""
 TAIL_BREAKS = np.array([-6.0, -3.0, -1.0, 1.0, 3.0, 6.0])
-"""And about the place where classes k and j* meet."""
+"""And about the point where classes k and j* meet."""
 DECAY_BREAKS = np.array([1.0, 2.5, 5.0, 10.0, 20.0])
 """And above M*, in units of the length over which the density of class k falls there by e."""
 PANEL_NODES = 8
@@ -373,7 +373,7 @@ def log_argmax_probabilities(mean: Array, var: Array) -> Array:
 
 
 def _ranges(mean: Array, sd: Array) -> tuple[Array, Array, Array, Array]:
-    """Ends of the grid (n,), and place and width (n, C) of the product of each class with class j*."""
+    """Ends of the grid (n,), and centre and width (n, C) of the product of each class with class j*."""
     best = mean.argmax(axis=1)[:, None]
     m_best, s_best = np.take_along_axis(mean, best, axis=1), np.take_along_axis(sd, best, axis=1)
     share = s_best**2 / (s_best**2 + sd**2)

@@ -72,7 +72,7 @@ class Ordinal(Likelihood):
     Parameters
     ----------
     edges : tuple of float
-        φ_1 ... φ_(L-1), rising.
+        φ_1 ... φ_(L-1), increasing.
     slope : float
         k > 0.
     nodes : int
@@ -81,7 +81,7 @@ class Ordinal(Likelihood):
     Raises
     ------
     UsageError
-        Edges that do not rise or meet, or a slope that is not positive.
+        Edges that do not increase, or a slope that is not positive.
     """
 
     edges: tuple[float, ...]
@@ -94,7 +94,7 @@ class Ordinal(Likelihood):
         edges = tuple(float(edge) for edge in self.edges)  # a saved likelihood's are a list
         object.__setattr__(self, "edges", edges)
         if not (edges and np.isfinite(edges).all() and (np.diff(edges) > 0).all()):
-            raise UsageError(f"the edges of an ordinal likelihood must be finite and rise; got {list(edges)}")
+            raise UsageError(f"the edges of an ordinal likelihood must be finite and increasing; got {list(edges)}")
         if not 0 < self.slope < np.inf:
             raise UsageError(f"the slope of an ordinal likelihood must be positive and finite; got {self.slope}")
 
@@ -150,22 +150,22 @@ class Ordinal(Likelihood):
         edges = values[0] + np.concatenate([[0.0], np.cumsum(np.exp(values[1:-1]))])
         return Ordinal(tuple(edges.tolist()), slope=float(np.exp(values[-1])), nodes=self.nodes)
 
-    def told_by(self, y: Labels) -> npt.NDArray[np.bool_]:
-        """Which of the parameters ψ targets y (n,) tell anything about, shape (L,).
+    def identified_by(self, y: Labels) -> npt.NDArray[np.bool_]:
+        """Which of the parameters ψ the targets y (n,) identify, shape (L,).
 
         A category without rows would shrink to nothing. Where the lowest or highest categories have none, the next one
-        would grow for ever, and give them no probability at all. Such widths tell of nothing but missing rows.
+        would grow for ever, and give them no probability at all. Such widths would tell of missing rows alone.
         """
         counts = np.bincount(np.asarray(y), minlength=len(self.edges) + 1)
         present = np.flatnonzero(counts)
-        told = np.ones(len(self.edges) + 1, dtype=bool)
+        identified = np.ones(len(self.edges) + 1, dtype=bool)
         if present.size == 0:
-            return ~told
+            return ~identified
         lowest, highest = int(present[0]), int(present[-1])
         inner = np.arange(1, len(self.edges))
-        told[1:-1] = (counts[inner] > 0) & (lowest < inner) & (inner < highest)
-        told[0] = not (highest == 0 or lowest == len(self.edges))
-        return told
+        identified[1:-1] = (counts[inner] > 0) & (lowest < inner) & (inner < highest)
+        identified[0] = not (highest == 0 or lowest == len(self.edges))
+        return identified
 
     def n_latent(self, classes: int) -> int:
         """One latent function.
@@ -228,12 +228,12 @@ class Ordinal(Likelihood):
         """Derivatives Σ_n ∂e_n/∂ψ of the ``expectations``, shape (L,)."""
         y, k, sides, nodes = np.asarray(y), self.slope, self._sides(y), hermite(self.nodes)
         slopes, products = np.zeros((2, len(mu))), np.zeros((2, len(mu)))  # E of A' and B', of A'a and B'b
-        for place, (edge, sign) in enumerate(((sides.upper, 1.0), (sides.lower, -1.0))):
+        for side, (edge, sign) in enumerate(((sides.upper, 1.0), (sides.lower, -1.0))):
             rows = np.flatnonzero(np.isfinite(edge))
             points = (sign * (edge[rows] - k * mu[rows]))[:, None] + (k * np.sqrt(var[rows]))[:, None] * nodes[0]
             at_points = sigmoid(-points)
-            slopes[place, rows] = sign * (at_points @ nodes[1])
-            products[place, rows] = (at_points * points) @ nodes[1]
+            slopes[side, rows] = sign * (at_points @ nodes[1])
+            products[side, rows] = (at_points * points) @ nodes[1]
         shift = slopes.sum(axis=0)
         total = np.empty(len(self.edges) + 1)
         total[0] = k * shift.sum()
