@@ -132,7 +132,7 @@ class InducingRule:
         UsageError
             There are fewer rows than inducing points, the rule is ``none``, or the inputs given have other columns.
         DataError
-            A row that was chosen or looked at holds NaN or infinity.
+            A row that was chosen or looked at holds NaN or infinity, or, for k-means, numbers with infinite squares.
         """
         n = len(X)
         M = self.number(n)
@@ -247,6 +247,9 @@ class _Cloud:
         self._columns = np.empty((d + 2, n))  # x, |x|², 1
         np.subtract(rows.T, self._mean[:, None], out=self._columns[:d])
         np.einsum("dn,dn->n", self._columns[:d], self._columns[:d], out=self._columns[d])
+        if not np.isfinite(self._columns[d]).all():
+            largest = float(np.abs(rows).max())
+            raise DataError(f"k-means needs rows whose squares are numbers; got values up to {largest:.3g}")
         self._columns[d + 1] = 1.0
         self._rounding = (d + 4) * np.finfo(np.float64).eps
 
@@ -297,10 +300,14 @@ class _Cloud:
 
     def first_occurrences(self) -> Index:
         """Where distinct rows appear first, ascending; rows that differ by rounding alone count as equal."""
-        x, squares = self._columns[:-2], self._columns[-2]
-        distances = self._left(x.T) @ self._columns
-        equal = distances <= self._rounding * (squares[:, None] + squares)
-        return np.flatnonzero(~np.tril(equal, -1).any(axis=1))
+        n, squares = self._columns.shape[1], self._columns[-2]
+        first, left, size = np.ones(n, dtype=bool), self._left(self._columns[:-2].T), max(1, _BLOCK // n)
+        for start in range(0, n, size):
+            block, before = slice(start, start + size), slice(0, start + size)
+            distances = left[block] @ self._columns[:, before]
+            equal = distances <= self._rounding * (squares[block, None] + squares[before])
+            first[block] = ~np.tril(equal, start - 1).any(axis=1)
+        return np.flatnonzero(first)
 
     def _assigned(self, z: Array) -> tuple[Index, Array]:
         """The nearest of the centres z (M, d) and the squared distance to it, each of shape (n,)."""

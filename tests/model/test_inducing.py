@@ -174,6 +174,14 @@ def test_mixed_is_centres_and_the_seeds_that_they_started_from(X):
     np.testing.assert_allclose(_Cloud(X).lloyd(Z[10:], 20), Z[:10], rtol=0, atol=1e-12)
 
 
+def test_rows_that_are_equal_but_for_rounding_are_found_however_many_there_are():
+    rng = np.random.default_rng(3)
+    which = np.concatenate([np.arange(400), rng.integers(400, size=600)])[rng.permutation(1000)]
+    distinct = rng.normal(size=(400, 7))
+    X = np.where(rng.random((1000, 1)) < 0.5, distinct[which], np.nextafter(distinct, np.inf)[which])
+    assert np.array_equal(_Cloud(X).first_occurrences(), np.sort(np.unique(which, return_index=True)[1]))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_cluster_of_equal_rows_gives_its_place_to_the_next_seed(seed):
     # a mean of three equal numbers is not always that number: a centre can differ from its seed by rounding
@@ -232,6 +240,12 @@ def test_no_more_than_the_stated_rows_are_read(X, rule):
 def test_rows_that_are_not_finite_are_refused(rule, value):
     with pytest.raises(DataError, match="finite"):
         InducingRule(rule, 5).choose(np.full((10, 2), value))
+
+
+@pytest.mark.parametrize("rule", ["mixed", "kmeans"])
+def test_rows_whose_distances_are_no_numbers_are_refused(rule, X):
+    with pytest.raises(DataError, match=r"rows whose squares are numbers; got values up to 3\..*e\+200"):
+        InducingRule(rule, 5).choose(1e200 * X)
 
 
 def test_float32_rows_give_float64_inputs(X):
