@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from threadpoolctl import threadpool_limits
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.kernels import make_kernel
 from gpbench.schemes import klsp_sgd, svgpc
 from gpbench.schemes.jaakkola.collapsed import collapse, collapsed_gradient

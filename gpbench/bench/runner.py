@@ -24,6 +24,7 @@ from gpbench.bench.trace import Trace, Watcher
 from gpbench.errors import DataError, NumericalError, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import Posterior
+from gpbench.schemes.base import Fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gpbench.bench.methods import Method
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Array, Rows
+    from gpbench.schemes.base import StoppedBy
     from gpbench.schemes.settings import Learned
 
 __all__ = ["Outcome", "Task", "inducing_rule", "lost", "run_cell"]
@@ -189,7 +191,7 @@ class _Attempt:
             classes = len(dataset.classes)
             self.watcher = Watcher(self.clock, lambda q: _score(q, rows.X_test, rows.y_test)[:2], limits=spec.limits)
             self.clock.start()
-            posterior: Predictor = scheme.fit(
+            fitted: Any = scheme.fit(
                 rows.X,
                 rows.y,
                 inducing=inducing_rule(
@@ -201,15 +203,14 @@ class _Attempt:
                 on_step=self.watcher,
             )
             self.clock.stop()
-            return self._finished(posterior, rows.X_test, rows.y_test)
+            return self._finished(_as_fit(fitted), rows.X_test, rows.y_test)
 
-    def _finished(self, posterior: Predictor, X_test: Rows, y_test: npt.NDArray[Any]) -> Outcome:
-        watcher = self.watcher
+    def _finished(self, fit: Fit, X_test: Rows, y_test: npt.NDArray[Any]) -> Outcome:
+        watcher, posterior, facts = self.watcher, fit.posterior, fit.facts
         assert watcher is not None
         nll, error, predicted = _score(posterior, X_test, y_test)
-        facts = posterior.facts
-        self.jitter = _number(facts.get("jitter"))
-        bound = watcher.bound if watcher.bound is not None else _number(facts.get("bound"))
+        self.jitter = _number(fit.jitter)
+        bound = watcher.bound if watcher.bound is not None else _number(fit.bound)
         watcher.trace.add(seconds=self.clock.seconds, iteration=watcher.iteration, nll=nll, error=error, bound=bound)
         if not (math.isfinite(nll) and math.isfinite(error)):
             raise NumericalError(f"the test NLL must be finite; got {nll} (test error {error})")
@@ -222,7 +223,8 @@ class _Attempt:
         self.apart = {name: facts[name] for name in APART if name in facts}
         if "peer" in facts:
             self.data["peer"] = facts["peer"]
-        stopped_by = _stopped_by(facts.get("stopped_by"), watcher.stopped_by)
+        self.data["fit"] = {name: value for name, value in facts.items() if name not in (*APART, "peer")}
+        stopped_by = _stopped_by(fit.stopped_by, watcher.stopped_by)
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)
 
@@ -267,14 +269,24 @@ class _Attempt:
         return Outcome(result, None, halted=status in {"interrupted", "timeout"})
 
 
-def _stopped_by(own: Any, watchers: str | None) -> str:
-    """Why training ended: the scheme's own reason where it had ended by itself, else the limit that the harness set.
+def _as_fit(fitted: Any) -> Fit:
+    """What ``fit`` gave; a bare posterior, which a plug-in's scheme may give, does not say how training ended."""
+    if isinstance(fitted, Fit):
+        return fitted
+    facts = dict(getattr(fitted, "facts", {}))
+    return Fit(
+        posterior=fitted,
+        stopped_by=facts.pop("stopped_by", "unknown"),
+        iterations=facts.pop("iterations", 0),
+        bound=facts.pop("bound", None),
+        jitter=facts.pop("jitter", None),
+        facts=facts,
+    )
 
-    A scheme that reports its only step when it is done has converged, whatever the limits say.
-    """
-    if own is not None and own != "on_step":
-        return str(own)
-    return watchers or "converged"
+
+def _stopped_by(own: StoppedBy, watchers: str | None) -> str:
+    """Why training ended: the scheme's own reason where it had ended by itself, else the limit that the harness set."""
+    return own if own not in {"on_step", "unknown"} else watchers or "unknown"
 
 
 def _number(value: Any) -> float | None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import blas
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.batch import BatchBasis
 from gpbench.model.flat import Layout
 from gpbench.model.kernel_gradient import KernelGradient

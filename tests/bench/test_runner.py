@@ -116,7 +116,7 @@ def test_a_scheme_without_a_reason_of_its_own(monkeypatch):
     monkeypatch.setattr(
         FakePosterior, "__init__", lambda self, weights, _: vars(self).update(weights=weights, facts={})
     )
-    assert run_cell(task()).result["stopped_by"] == "converged"
+    assert run_cell(task()).result["stopped_by"] == "unknown"
     assert run_cell(task(limits=Limits(iterations=2))).result["stopped_by"] == "iterations"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.kernels import SE, Sum, White
 from gpbench.model.likelihoods import Logit, Probit
 from gpbench.model.whitened import Moments, Whitened, marginals

@@ -29,7 +29,7 @@ from gpbench.model.linalg import trsv
 from gpbench.model.whitened import BLOCK_ROWS, Block, Moments, Whitened, features, marginals
 
 if TYPE_CHECKING:
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
     from gpbench.model.rows import Array, Rows
 
 __all__ = ["Collapsed", "Quadratic", "RowQuadratics", "collapse", "collapsed_gradient", "finish"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.functions import log_sigmoid
 from gpbench.model.posterior import Posterior
 from gpbench.model.whitened import Block, Whitened, marginals

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kl_bound import KLBound
 from gpbench.model.likelihoods import likelihood

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.functions import log_ndtr, mills
 from gpbench.model.kernels import make_kernel
 from gpbench.model.kl_bound import KLBound
