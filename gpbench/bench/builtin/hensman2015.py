@@ -11,6 +11,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.klsp:KLSp",
+        version=2,
     ),
     Method(
         id="mfsp",
@@ -18,7 +19,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.mfsp:MFSp",
-        version=2,
+        version=3,
     ),
     Method(
         id="klsp-sgd",
@@ -33,7 +34,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.sparse_map:SparseMAPScheme",
-        version=2,
+        version=3,
     ),
     Method(
         id="kl",
@@ -41,7 +42,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.kl:KL",
-        version=2,
+        version=3,
     ),
     Method(
         id="ep",

@@ -12,6 +12,7 @@ METHODS = (
         paper="izmailov2016",
         scheme="gpbench.schemes.klsp:KLSp",
         preset={"link": "logit", "whiten": False, "learn_inducing": False, "freeze_iterations": 0},
+        version=2,
     ),
     Method(
         id="svi-adadelta",
