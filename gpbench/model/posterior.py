@@ -59,10 +59,6 @@ Arrays = dict[str, npt.NDArray[Any]]
 class Predictor(Protocol):
     """What the harness needs of a posterior; other models than Gaussian processes can offer it too."""
 
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What is to be recorded about the fit, as JSON can hold it: ``jitter``, ``stopped_by``, hyper-parameters."""
-
     def predict(self, X: Rows, /) -> Prediction:
         """Predictive distribution of each row."""
 

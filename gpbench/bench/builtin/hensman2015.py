@@ -11,7 +11,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.klsp:KLSp",
-        version=2,
+        version=3,
     ),
     Method(
         id="mfsp",
@@ -19,7 +19,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.mfsp:MFSp",
-        version=3,
+        version=4,
     ),
     Method(
         id="klsp-sgd",
@@ -35,7 +35,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.sparse_map:SparseMAPScheme",
-        version=3,
+        version=4,
     ),
     Method(
         id="kl",
@@ -43,7 +43,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.kl:KL",
-        version=2,
+        version=3,
     ),
     Method(
         id="ep",

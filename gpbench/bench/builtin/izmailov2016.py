@@ -11,7 +11,7 @@ METHODS = (
         tasks=BINARY,
         paper="izmailov2016",
         scheme="gpbench.schemes.klsp:KLSp",
-        version=2,
+        version=3,
         preset={"link": "logit", "whiten": False, "learn_inducing": False, "freeze_iterations": 0},
     ),
     Method(
