@@ -99,7 +99,7 @@ def test_a_task_that_a_method_cannot_do_is_refused(tmp_path):
 
 
 def test_settings_that_contradict_one_another_are_refused_with_the_plan(tmp_path):
-    text = HEAD + '[methods.vi-taylor]\nvariant = "full"\n'
+    text = HEAD + '[methods.vi-taylor]\nvariant = "hybrid"\n'
     with pytest.raises(UsageError, match=r"mine.toml: vi-taylor on german: Taylor's expansion needs variant alternate"):
         blocks(plan(tmp_path, text))
 
