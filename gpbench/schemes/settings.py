@@ -47,6 +47,7 @@ __all__ = [
     "HeldOutRule",
     "KernelSettings",
     "Learned",
+    "binary_likelihood",
     "check_row_limit",
     "held_out_nll",
     "persist",
@@ -257,9 +258,7 @@ class BinaryScheme(GPSettings):
         UsageError
             The task is not binary.
         """
-        if task != "binary" or n_classes != 2:
-            raise UsageError(f"{self.name} does binary classification; got task {task} with {n_classes} classes")
-        return likelihood(self.link)
+        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
 
     def fit(
         self,
@@ -282,6 +281,19 @@ class BinaryScheme(GPSettings):
             lambda: self.start(X, y, inducing=inducing, likelihood=likelihood, classes=classes, rng=rng),
             on_step,
         )
+
+
+def binary_likelihood(name: str, link: str, *, task: str, n_classes: int) -> Likelihood:
+    """The Bernoulli likelihood with a link, for the scheme of that name.
+
+    Raises
+    ------
+    UsageError
+        The task is not binary.
+    """
+    if task != "binary" or n_classes != 2:
+        raise UsageError(f"{name} does binary classification; got task {task} with {n_classes} classes")
+    return likelihood(link)
 
 
 class HeldOutRule:
@@ -375,13 +387,23 @@ def persist(attempt: Callable[[], None], *, step_back: Callable[[], None], tries
 
 
 def search_of(
-    optimizer: str, *, memory: int = 20, gradient_tolerance: float, value_tolerance: float
+    optimizer: str,
+    *,
+    memory: int = 20,
+    gradient_tolerance: float,
+    value_tolerance: float,
+    gradient_error: float = SCG.gradient_error,
 ) -> Callable[..., LBFGSB | SCG]:
-    """Which search a scheme's settings ask for; what it returns takes fields to change, such as ``max_iterations``."""
+    """Which search a scheme's settings ask for; what it returns takes fields to change, such as ``max_iterations``.
+
+    ``gradient_error`` is what an inner loop leaves in the gradient; see :class:`gpbench.optimize.scg.SCG`.
+    """
 
     def search(**changed: Any) -> LBFGSB | SCG:
         if optimizer == "scg":
-            scg = SCG(gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance)
+            scg = SCG(
+                gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance, gradient_error=gradient_error
+            )
             return replace(scg, **changed)
         lbfgsb = LBFGSB(memory=memory, gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance)
         return replace(lbfgsb, **changed)
