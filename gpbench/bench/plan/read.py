@@ -162,7 +162,8 @@ def _datasets(top: TomlTable, *, needed: bool) -> tuple[str, ...]:
     if needed and not names:
         raise top.error("a plan needs at least one data set", key="datasets")
     for name in names:
-        if name.startswith("openml:") or Path(name).is_file() or (top.path.parent / name).is_file():
+        file = name.partition("::")[0]  # without a member of an archive
+        if name.startswith("openml:") or Path(file).is_file() or (top.path.parent / file).is_file():
             continue
         try:
             entry(generators.parse(name)[0])

@@ -190,6 +190,7 @@ def test_stored_cells_are_found_without_the_data(tmp_path):
         ("waveform3:50", "waveform3:50"),
         ("openml:31", "openml:31"),
         ("data/mine.csv", "mine.csv"),
+        ("data/mine.zip::part/rows.csv", "mine.zip::part/rows.csv"),
     ],
 )
 def test_ids_of_data_sets_in_results(name, known):
