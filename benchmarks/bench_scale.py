@@ -5,8 +5,8 @@ of a block repeat, since their content plays no part here), converting it to mem
 x-gpc through the harness (split, scaling, training, testing). Prints seconds and peak resident memory, memory-mapped
 rows in use included, and fails above the limit. Everything is deleted at the end.
 
-Usage: python benchmarks/bench_scale.py [--quick] [--rows 11000000] [--iterations 2000] [--folder DIR] [--limit-gb 3]; the
-quick form has 20,000 rows and 200 iterations.
+Usage: python benchmarks/bench_scale.py [--quick] [--rows 11000000] [--iterations 2000] [--folder DIR] [--limit-gb 3]
+The quick form has 20,000 rows and 200 iterations.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from time import perf_counter
 
 import numpy as np
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.choices import choose
 from gpbench.bench.expand import Request, expand
-from gpbench.bench.limits import Limits
 from gpbench.bench.methods import method
 from gpbench.bench.runner import run_cell
 from gpbench.data.formats import read_table
@@ -83,9 +83,9 @@ def train(folder, rows, iterations):
     )
     (task,) = expand(request)
     result = run_cell(task).result
-    if result["status"] != "ok":
-        sys.exit(f"the cell failed: {result['problem']}")
-    return result["metrics"]
+    if not result.finished:
+        sys.exit(f"the cell failed: {result.problem}")
+    return result.metrics
 
 
 PHASES = {"generate": generate, "convert": convert, "train": train}
