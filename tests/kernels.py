@@ -5,14 +5,16 @@ a sum passes on one machine and fails on another. ``OPENBLAS_CORETYPE`` chooses 
 
     python tests/kernels.py [--second] [PYTEST ARGUMENT ...]
 
-runs pytest under each kernel that this processor can run, or under one that is not its own; ``--list`` names them.
-What can be run is tried in processes of their own: one without the instructions dies of it.
+runs pytest under each kernel that this processor can run and under two made-up roundings (``rounding.py``), or under
+one kernel that is not its own; ``--list`` names them. What can be run is tried in processes of their own: one without
+the instructions dies of it.
 """
 
 import argparse
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 KERNELS = ("Haswell", "SkylakeX", "Sandybridge", "Nehalem", "Prescott", "NEOVERSEN1", "ARMV8")
 """Under other names these are Zen (Haswell's), Cooperlake and Sapphirerapids (SkylakeX's, for doubles)."""
@@ -53,6 +55,13 @@ def runnable():
     return own, found
 
 
+def passes(title, variables, arguments):
+    """Whether pytest passes with these variables of the environment."""
+    print(f"== {title}", flush=True)
+    command = [sys.executable, "-m", "pytest", *arguments]
+    return subprocess.run(command, env=os.environ | variables, check=False).returncode == 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--second", action="store_true", help="under one kernel that is not the processor's own")
@@ -62,13 +71,16 @@ def main():
     print(f"kernels: {own or 'no OpenBLAS'}; others that run here: {', '.join(others) or 'none'}", flush=True)
     if options.list:
         return
-    chosen = list(others)[:1] if options.second else [None, *others]
-    failed = []
-    for kernel in chosen:
-        print(f"== {kernel or own}", flush=True)
-        environment = os.environ | ({} if kernel is None else {"OPENBLAS_CORETYPE": kernel})
-        if subprocess.run([sys.executable, "-m", "pytest", *rest], env=environment, check=False).returncode != 0:
-            failed.append(kernel or own)
+    runs = {kernel: ({"OPENBLAS_CORETYPE": kernel}, rest) for kernel in others}
+    if options.second:
+        runs = dict(list(runs.items())[:1])
+    else:
+        paths = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+        for seed in ("1", "2"):
+            variables = {"GPBENCH_ROUNDING": seed, "PYTHONPATH": paths}
+            runs[f"rounding {seed}"] = variables, ["-p", "rounding", *rest]
+        runs = {own or "own": ({}, rest), **runs}
+    failed = [title for title, (variables, arguments) in runs.items() if not passes(title, variables, arguments)]
     if failed:
         sys.exit(f"tests fail under: {', '.join(failed)}")
 
