@@ -89,8 +89,8 @@ def command(
             say=lambda words: click.echo(f"gpbench: {words}", err=True),
         )
     cells = scored(found, store)
-    place = output or folder_of(found.plan, config, whole=chosen == whole)
-    written = write_plan(found.plan, cells, place)
+    folder = output or folder_of(found.plan, config, whole=chosen == whole)
+    written = write_plan(found.plan, cells, folder)
     if found.plan.render == "table":
         click.echo(plan_text(found.plan, cells, "text"))
     for path in written:

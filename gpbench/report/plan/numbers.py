@@ -99,7 +99,7 @@ def entries_of(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> list[Result]:
     for cell in cells:
         row, column = cell["shown"]["place"]
         own[row, column].append(cell)
-    return [_result(plan, block, own[block.place], printed) for block in blocks(plan)]
+    return [_result(plan, block, own[block.position], printed) for block in blocks(plan)]
 
 
 def _result(plan: Plan, block: Block, cells: Sequence[Mapping[str, Any]], printed: Sequence[Printed]) -> Result:

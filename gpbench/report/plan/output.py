@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from gpbench.bench.plan.estimate import Estimate
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import Outlook, PlanCells
-    from gpbench.bench.plan.time import Estimate
     from gpbench.bench.store import Store
     from gpbench.config import Config
 

@@ -12,7 +12,7 @@ and returns them in the order in which a reader wants them. It runs nothing.
       {"dataset": "Shuttle", "method": "X-GPC", "place": [0, 2], "sweep": {"inducing": 16}, "arrays": "runs/KEY.npz"}
 
   the labels of the plan, the places of data set and variant in it (for sorting; ``group_cells`` uses all three), the
-  values of swept names of this variant, and where its arrays are (see :func:`gpbench.bench.plan.stored.shown`).
+  values of swept names of this variant, and where its arrays are (see :class:`gpbench.bench.plan.run.Shown`).
   ``method`` already names the swept values (``X-GPC, M = 16``); ``variant`` is the label without them, ``printed`` the
   name in the published file, ``name`` the table of [methods].
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.division import divide
-from gpbench.bench.plan.tasks import source_of
+from gpbench.bench.plan.run import source_of
 from gpbench.bench.sources import opened
 from gpbench.config import load_config
 from gpbench.errors import DataError

@@ -110,12 +110,12 @@ def dataset_facts(entries: Iterable[Entry], is_here: Callable[[str], bool]) -> l
 def plan_facts(folder: Path) -> tuple[list[Facts], list[str]]:
     """Facts of the plans ``PAPER/ITEM.toml`` in a folder, and a sentence for each that cannot be read.
 
-    ``seconds`` is the estimate of :mod:`gpbench.bench.plan.time`; `gpbench reproduce PLAN --dry-run` looks at
+    ``seconds`` is the estimate of :mod:`gpbench.bench.plan.estimate`; `gpbench reproduce PLAN --dry-run` looks at
     stored cells too.
     """
     from gpbench.bench.plan.blocks import runnable  # noqa: PLC0415  # lists of methods and data sets need no plans
+    from gpbench.bench.plan.estimate import estimate  # noqa: PLC0415
     from gpbench.bench.plan.read import read_plan  # noqa: PLC0415
-    from gpbench.bench.plan.time import estimate  # noqa: PLC0415
 
     facts, problems = [], []
     for path in sorted(folder.glob("*/*.toml")):

@@ -9,8 +9,7 @@ from gpbench.bench.execution import executor
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.plan import Reduction
 from gpbench.bench.plan.read import read_plan
-from gpbench.bench.plan.stored import shown, stored_cells
-from gpbench.bench.plan.tasks import plan_tasks
+from gpbench.bench.plan.run import Shown, look_up, plan_tasks
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep
 from gpbench.config import load_config
@@ -57,7 +56,8 @@ def cells_of(make_cell):
                 )
                 cell["metrics"]["cpu_seconds"] = float(size)
                 change(block, cell)
-                found.append(shown(cell, block, plan, plan.path.parent))
+                shown = Shown.of(cell["key"], block, plan, folder=plan.path.parent)
+                found.append({**cell, "shown": shown.to_json()})
         return found
 
     return make
@@ -219,8 +219,7 @@ def trained(plan_of, tmp_path, monkeypatch):
         config = load_config()
         store, found = Store(config.store), blocks(plan)
         sweep(plan_tasks(plan, found, config).tasks, store, executor=executor(1))
-        stored = stored_cells(plan, found, store.cells())
-        return plan, [shown(cell, block, plan, store.folder) for block, own in stored for cell in own]
+        return plan, look_up(plan, store).cells
 
     return train
 

@@ -7,7 +7,7 @@ import pytest
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.reduce import quick_form
-from gpbench.bench.plan.stored import shown
+from gpbench.bench.plan.run import Shown
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.output import plan_text, write_plan
 from gpbench.report.plan.table import plan_csv
@@ -48,14 +48,14 @@ def plan(tmp_path):
 
 def cell(plan, block, index, *, nll=0.5, error=0.2, seconds=1.0, status="ok", cpu="Zen 4"):
     result = {
-        "key": f"{block.place}{index}",
+        "key": f"{block.position}{index}",
         "status": status,
         "split": {"protocol": block.split, "index": index, "count": 4, "seed": 0},
         "metrics": {"nll": nll, "error": error, "train_seconds": seconds},
         "provenance": {"cpu": cpu, "start": "2026-01-01T00:00:00+00:00"},
         "problem": None,
     }
-    return shown(result, block, plan, plan.path.parent)
+    return {**result, "shown": Shown.of(result["key"], block, plan, folder=plan.path.parent).to_json()}
 
 
 @pytest.fixture
