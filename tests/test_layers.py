@@ -71,28 +71,10 @@ FAMILY_EXCEPTIONS = {
 #: Of data, what only declares; the rest opens files or asks the network.
 DECLARING = {"catalogue", "entries", "generators", "splits"}
 #: Of bench, what opens data or runs something.
-RUNNING = {"dask_cluster", "division", "execution", "expand", "mapped", "peers", "runner", "sources", "sweep"}
-_COMPUTES = "a picture computes what it draws"
+RUNNING = {"dask_cluster", "derived.steps", "division", "execution", "expand", "mapped", "runner", "sources", "sweep"}
 #: (module, imported) -> why it stands.
 REPORT_EXCEPTIONS = {
-    ("gpbench.report.figures.contraction", "gpbench.model.kernels"): _COMPUTES,
-    ("gpbench.report.figures.contraction", "gpbench.model.likelihoods"): _COMPUTES,
-    ("gpbench.report.figures.contraction", "gpbench.schemes.general.contraction"): _COMPUTES,
-    ("gpbench.report.figures.factors", "gpbench.schemes.scalable_ep.toy"): _COMPUTES,
-    ("gpbench.report.figures.panels", "gpbench.bench.division"): _COMPUTES,
-    ("gpbench.report.plan.rows", "gpbench.bench.division"): _COMPUTES,
-    ("gpbench.report.plan.rows", "gpbench.bench.sources"): _COMPUTES,
-    ("gpbench.report.plan.rows", "gpbench.model.likelihoods"): _COMPUTES,
-    ("gpbench.report.plan.rows", "gpbench.model.posterior"): _COMPUTES,
-    ("gpbench.report.plan.rows", "gpbench.model.rows"): _COMPUTES,
-    ("gpbench.report.tables.hyperparameters", "gpbench.model.posterior"): _COMPUTES,
     ("gpbench.report.tables.inventory", "gpbench.schemes.base"): "the type of a setting",
-}
-
-#: (room, imported room) -> why it stands.
-ROOM_EXCEPTIONS = {
-    ("figures", "plan"): "pictures of plans are made of pieces of both",
-    ("page", "plan"): "a page of a plan is called from the plan's output",
 }
 
 #: Module -> what it writes to standard output or standard error, and why it may.
@@ -217,7 +199,7 @@ def test_reports_only_read():
         for name, each in _own("report")
         if _part(each) in {"schemes", "model", "optimize"}
         or (_part(each) == "data" and _part(each, 2) not in DECLARING)
-        or (_part(each) == "bench" and _part(each, 2) in RUNNING)
+        or each.removeprefix("gpbench.bench.") in RUNNING
     ]
     _settle(found, REPORT_EXCEPTIONS, "a report imports")
 
@@ -228,12 +210,10 @@ def test_the_rooms_of_reports_import_in_no_circle():
         for name, each in _own("report")
         if _part(each) == "report" and _part(name, 3) and _part(each, 3) and _part(name, 2) != _part(each, 2)
     }
-    kept = edges - set(ROOM_EXCEPTIONS)
-    assert set(ROOM_EXCEPTIONS) <= edges, "to be taken from the list of exceptions"
-    rooms = {room for edge in kept for room in edge}
+    rooms = {room for edge in edges for room in edge}
     while rooms:
-        ends = {room for room in rooms if not any(a == room and b in rooms for a, b in kept)}
-        assert ends, f"imports run in a circle among {sorted(rooms)}: {sorted(kept)}"
+        ends = {room for room in rooms if not any(a == room and b in rooms for a, b in edges)}
+        assert ends, f"imports run in a circle among {sorted(rooms)}: {sorted(edges)}"
         rooms -= ends
 
 

@@ -3,7 +3,7 @@
 What is not the same is never averaged together. Where one method stands in the store with several settings, each gets
 a row of its own whose label names the settings that differ, such as ``x-gpc (inducing=200)``; the same goes for a data
 set whose content or scaling changed. Labels are settled over all cells given, so that a label means the same in every
-row and every picture of one report. Cells of a plan bear its labels and places instead (``shown``, see
+row and every picture of one report. Cells of a plan bear its labels and stand in its order instead (``shown``, see
 :mod:`gpbench.report.plan.renderers`).
 """
 
@@ -101,15 +101,15 @@ def group_cells(cells: Iterable[Cell]) -> list[Group]:
     """
     unique = distinct(cells)
     members: dict[tuple[str, str, str, str, str], list[Cell]] = defaultdict(list)
-    places: dict[tuple[str, str, str, str, str], tuple[int, ...]] = {}
+    order: dict[tuple[str, str, str, str, str], tuple[int, ...]] = {}
     for cell, dataset_label, method_label in zip(unique, _dataset_labels(unique), _method_labels(unique), strict=True):
         shown = cell.get("shown")
         labels = (dataset_label, method_label) if shown is None else (shown["dataset"], shown["method"])
         name = (cell["dataset"], labels[0], cell["split"]["protocol"], cell["method"], labels[1])
         members[name].append(cell)
-        places[name] = () if shown is None else tuple(shown["place"])
+        order[name] = () if shown is None else tuple(shown["place"])
     groups = []
-    for name in sorted(members, key=lambda parts: (places[parts], [natural(part) for part in parts])):
+    for name in sorted(members, key=lambda parts: (order[parts], [natural(part) for part in parts])):
         dataset, dataset_label, split, method, method_label = name
         inside = sorted(members[name], key=_position)
         groups.append(Group(dataset, dataset_label, method, method_label, split, tuple(inside)))
@@ -143,13 +143,13 @@ def _method_labels(cells: Sequence[Cell]) -> list[str]:
         likelihoods.append({"likelihood": _words(cell.get("likelihood"))})
     methods = [cell["method"] for cell in cells]
     of_method = _tell_apart(methods, facts)
-    of_place = _tell_apart([(cell["method"], cell["dataset"]) for cell in cells], likelihoods)
+    of_dataset = _tell_apart([(cell["method"], cell["dataset"]) for cell in cells], likelihoods)
     origins = [cell.get("origin") or {} for cell in cells]
     of_origin = _tell_apart(
         [(cell["method"], origin.get("method")) for cell, origin in zip(cells, origins, strict=True)],
         [_origin_facts(origin) for origin in origins],
     )
-    return [_label(name, a + b + c) for name, a, b, c in zip(methods, of_method, of_origin, of_place, strict=True)]
+    return [_label(name, a + b + c) for name, a, b, c in zip(methods, of_method, of_origin, of_dataset, strict=True)]
 
 
 def _origin_facts(origin: Mapping[str, Any]) -> dict[str, str]:

@@ -59,8 +59,8 @@ def calibration_error(probabilities: Array, y: Labels, *, bins: int = BINS) -> f
     """
     predicted = probabilities.argmax(axis=1)
     confidence = probabilities[np.arange(len(y)), predicted]
-    place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
-    surplus = np.bincount(place, weights=(predicted == y) - confidence, minlength=bins)
+    bin_of = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    surplus = np.bincount(bin_of, weights=(predicted == y) - confidence, minlength=bins)
     return float(np.abs(surplus).sum() / len(y))
 
 

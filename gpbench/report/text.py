@@ -58,8 +58,8 @@ def columns(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(
     lines = []
     for row in rows:
         cells = [
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
     return lines

@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
     from gpbench.report.groups import Cell, Group
 
-__all__ = ["SPREADS", "Curve", "Trace", "common_grid", "curve_of", "hold", "mean_curve", "trace_of"]
+__all__ = ["SPREADS", "Curve", "Trace", "common_grid", "curve_of", "hold", "in_digits", "mean_curve", "trace_of"]
 
 Array = npt.NDArray[np.float64]
 
-#: Half width of the band, in words -> how it follows from the standard deviation and the number of splits.
-SPREADS = ("sd", "2sd", "se", "2se")
+#: Half width of a band -> what it is, in words.
+SPREADS = {
+    "sd": "one standard deviation",
+    "2sd": "two standard deviations",
+    "se": "one standard error",
+    "2se": "two standard errors",
+}
 
 #: A logarithmic axis has no zero; no clock here tells less than this apart (seconds).
 _SHORTEST = 1e-6
@@ -48,7 +53,7 @@ class Curve:
     splits : int
         How many splits it rests on.
     is_point : bool
-        There is a place in time and no way to it (k = 1), as when every split was measured but once.
+        There is a point in time and no way to it (k = 1), as when every split was measured but once.
     """
 
     seconds: Array
@@ -56,6 +61,11 @@ class Curve:
     band: Array | None
     splits: int
     is_point: bool
+
+
+def in_digits(spread: str) -> str:
+    """A half width in words, its number as a digit: ``2 standard errors``."""
+    return SPREADS[spread].replace("one", "1").replace("two", "2")
 
 
 def trace_of(cell: Cell, metric: str) -> Trace:

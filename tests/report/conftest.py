@@ -1,5 +1,8 @@
 import pytest
 
+from gpbench.bench.plan.run import PlanCells
+from gpbench.bench.store import Store
+
 
 def _cell(
     *,
@@ -60,3 +63,9 @@ def _cell(
 @pytest.fixture
 def make_cell():
     return _cell
+
+
+@pytest.fixture
+def found_of(tmp_path):
+    """A plan with cells, as renderers are given them; nothing is stored."""
+    return lambda plan, cells=(): PlanCells(plan, list(cells), Store(tmp_path / "runs"))

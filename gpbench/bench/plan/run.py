@@ -36,10 +36,13 @@ class PlanCells:
         With what could not be had.
     cells : list of dict
         Stored results with ``shown``, see :mod:`gpbench.report.plan.renderers`; in the plan's order.
+    store : Store
+        Where they are.
     """
 
     plan: Plan
     cells: list[dict[str, Any]]
+    store: Store
 
     @property
     def failed(self) -> int:
@@ -153,4 +156,4 @@ def _is_here(plan: Plan, name: str, config: Config) -> bool:
 
 def _together(plan: Plan, found: Sequence[Block], results: Sequence[dict[str, Any]], store: Store) -> PlanCells:
     own = stored_cells(plan, found, results)
-    return PlanCells(plan, [shown(cell, block, plan, store.folder) for block, cells in own for cell in cells])
+    return PlanCells(plan, [shown(cell, block, plan, store.folder) for block, cells in own for cell in cells], store)

@@ -20,9 +20,18 @@ from gpbench.report.compare.attainment import (
     profiles,
     timing_fault,
 )
-from gpbench.report.compare.differences import LEVEL, Difference, difference
 from gpbench.report.compare.pairs import Arena, Contender, arenas_of, complete, contenders_of, one_per_dataset
-from gpbench.report.compare.ranks import ALPHA, Ranking, Signed, average_ranks, means_of, signed_ranks
+from gpbench.report.compare.significance import (
+    ALPHA,
+    LEVEL,
+    Difference,
+    Ranking,
+    Signed,
+    average_ranks,
+    difference,
+    means_of,
+    signed_ranks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -144,8 +153,8 @@ def compare(cells: Iterable[Cell], *, methods: Sequence[str] = ()) -> Comparison
     meetings = [_meeting(arena, contenders, metrics) for arena in arenas]
     notes += _faults(arenas, contenders)
     over = [arena for arena in arenas if arena.common(contenders)]
-    chosen, told = one_per_dataset(arenas, contenders)
-    notes += told
+    chosen, left_out = one_per_dataset(arenas, contenders)
+    notes += left_out
     away = sorted({arena.dataset for arena in arenas} - {arena.dataset for arena in over})
     if away:
         notes.append(f"Average ranks and profiles leave out where not all methods meet: {', '.join(away)}.")

@@ -2,7 +2,7 @@
 
 Two results may be set against each other only where they were tested on the same rows after training on the same rows:
 the same content of a data set, scaled alike, under one split protocol, index and seed, with one seed of the schemes and
-one limit of test rows. Such a place is an arena with units; what is not there in both is passed over and said.
+one limit of test rows. Such splits are the units of an arena; what is not there in both is passed over and said.
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ def arenas_of(cells: Iterable[Cell]) -> tuple[list[Arena], list[str]]:
     """
     groups = group_cells(cells)
     labels: dict[str, set[str]] = defaultdict(set)
-    places: dict[tuple[str, str], list[Group]] = defaultdict(list)
+    by_arena: dict[tuple[str, str], list[Group]] = defaultdict(list)
     several = set()
     for group in groups:
         labels[group.method].add(group.method_label)
-        place = places[group.dataset_label, group.split]
-        if any(other.method == group.method for other in place):
+        here = by_arena[group.dataset_label, group.split]
+        if any(other.method == group.method for other in here):
             several.add(group.method)
-        place.append(group)
+        here.append(group)
     notes = [
         f"{method} ran with different settings on different data sets ({'; '.join(sorted(known, key=natural))}) "
         "and is compared as one method."
@@ -107,7 +107,7 @@ def arenas_of(cells: Iterable[Cell]) -> tuple[list[Arena], list[str]]:
         if len(known) > 1 and method not in several
     ]
     arenas = []
-    for (label, split), members in places.items():
+    for (label, split), members in by_arena.items():
         finished: dict[Contender, dict[Unit, Cell]] = {}
         started: dict[Contender, frozenset[Unit]] = {}
         for group in members:
@@ -155,23 +155,23 @@ def contenders_of(arenas: Sequence[Arena], methods: Sequence[str] = ()) -> list[
     UsageError
         There are fewer than two, or no two ever finished the same unit.
     """
-    places_of = {name: place for place, name in reversed(list(enumerate(methods)))}
+    named = {name: order for order, name in reversed(list(enumerate(methods)))}
     found = sorted(
         {each for arena in arenas for each in arena.finished},
-        key=lambda each: (places_of.get(each.method, len(methods)), natural(each.label)),
+        key=lambda each: (named.get(each.method, len(methods)), natural(each.label)),
     )
     if len(found) < 2:
         only = f"only {found[0].label}" if found else "none"
         raise UsageError(f"a comparison needs results of two methods at the least; there are {only}")
     if any(arena.common((a, b)) for arena in arenas for i, a in enumerate(found) for b in found[i + 1 :]):
         return found
-    places = [
+    stands = [
         f"{each.label} on {'; '.join(arena.name for arena in arenas if arena.finished.get(each)) or 'nothing finished'}"
         for each in found
     ]
     raise UsageError(
         "nothing pairs up: no two of these methods finished the same split of a data set. "
-        f"There is: {', and '.join(places)}"
+        f"There is: {', and '.join(stands)}"
     )
 
 

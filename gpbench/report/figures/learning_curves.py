@@ -18,12 +18,22 @@ from matplotlib.ticker import MaxNLocator
 
 from gpbench.bench.plan.blocks import SYMBOLS
 from gpbench.errors import UsageError
-from gpbench.report.figures.axes import STYLE
-from gpbench.report.figures.pictures import save_figure
+from gpbench.report.figures.series import (
+    Point,
+    Series,
+    axis_of_sizes,
+    finish,
+    handle,
+    metric_label,
+    new_figure,
+    points_of,
+    series_of,
+    series_styles,
+)
+from gpbench.report.figures.style import STYLE, save_figure
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.figure import axis_of_sizes, close, handle, new_figure
-from gpbench.report.plan.series import Point, Series, looks, metric_label, points_of, series_of
 from gpbench.report.text import printable
+from gpbench.report.traces import SPREADS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpbench.bench.plan.plan import Plan
-    from gpbench.report.figures.palette import Style
+    from gpbench.bench.plan.run import PlanCells
+    from gpbench.report.figures.style import Style
     from gpbench.report.groups import Cell
 
 __all__ = ["learning_curves", "lost_cells", "render", "swept_name", "upper_limit"]
@@ -42,11 +53,12 @@ __all__ = ["learning_curves", "lost_cells", "render", "swept_name", "upper_limit
 _APART = 1.12
 
 
-def render(plan: Plan, cells: Sequence[Cell], folder: Path) -> list[Path]:
+def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and its numbers; see :mod:`gpbench.report.plan.renderers`."""
+    plan = found.plan
     picture, numbers = folder / f"{plan.item}.png", folder / f"{plan.item}.csv"
-    save_figure(learning_curves(plan, cells), picture)
-    write_atomically(numbers, _csv(plan, series_of(cells)))
+    save_figure(learning_curves(plan, found.cells), picture)
+    write_atomically(numbers, _csv(plan, series_of(found.cells)))
     return [picture, numbers]
 
 
@@ -66,31 +78,23 @@ def learning_curves(plan: Plan, cells: Sequence[Cell]) -> Figure:
     panels: dict[tuple[int, str], dict[str, list[Series]]] = defaultdict(lambda: defaultdict(list))
     for each in series:
         panels[each.row, each.dataset][each.label].append(each)
-    style = looks(series)
+    style = series_styles(series)
     with mpl.rc_context(STYLE):
         per_row = max(1, 3 // len(metrics)) * len(metrics)
         count = len(panels) * len(metrics)
         columns = min(count, per_row)
         drawn = new_figure(columns, -(-count // columns), width=3.1, height=2.5)
-        place = 0
+        number = 0
         for (_, dataset), curves in panels.items():
             for metric in metrics:
-                place += 1
-                ax = drawn.add_subplot(-(-count // columns), columns, place)
+                number += 1
+                ax = drawn.add_subplot(-(-count // columns), columns, number)
                 _panel(ax, plan, curves, metric=metric, x=x, style=style)
                 ax.set_title(printable(dataset), loc="left")
-        notes = [f"{'Mean' if plan.centre == 'mean' else 'Median'} over splits; bars: {_WIDTHS[plan.spread]}."]
-        return close(
+        notes = [f"{'Mean' if plan.centre == 'mean' else 'Median'} over splits; bars: {SPREADS[plan.spread]}."]
+        return finish(
             drawn, plan, [handle(label, each) for label, each in style.items()], notes=notes + lost_cells(series)
         )
-
-
-_WIDTHS = {
-    "sd": "one standard deviation",
-    "2sd": "two standard deviations",
-    "se": "one standard error",
-    "2se": "two standard errors",
-}
 
 
 def swept_name(plan: Plan, name: str) -> str:
@@ -123,8 +127,8 @@ def _panel(
     }
     top = upper_limit([point.value for own in found.values() for _, point in own if point.value is not None])
     sizes = [size for own in found.values() for size, _ in own]
-    for place, (label, own) in enumerate(found.items()):
-        shift = _APART ** (place / max(len(found) - 1, 1) - 0.5)
+    for rank, (label, own) in enumerate(found.items()):
+        shift = _APART ** (rank / max(len(found) - 1, 1) - 0.5)
         _curve(ax, [(size * shift, point) for size, point in own], style[label], top=top)
     axis_of_sizes(ax, sizes)
     ax.set_ylim(top=top)

@@ -15,7 +15,7 @@ from gpbench.report.groups import OK, Cell, Group, group_cells
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Row", "Statistics", "processors", "statistics", "summarise"]
+__all__ = ["Row", "Statistics", "processors", "statistics", "summarise", "value_of"]
 
 
 class Statistics(TypedDict):
@@ -85,6 +85,13 @@ def statistics(values: Sequence[float | None]) -> Statistics:
     if len(numbers) == 1:
         return {"mean": mean, "sd": None}
     return {"mean": mean, "sd": math.sqrt(math.fsum((value - mean) ** 2 for value in numbers) / (len(numbers) - 1))}
+
+
+def value_of(cell: Cell, metric: str) -> float | None:
+    """A cell's number; None where there is none. An accuracy is what an error lacks of one."""
+    name = "error" if metric == "accuracy" else metric
+    value: float | None = cell["metrics"].get(name)
+    return value if value is None or metric != "accuracy" else 1.0 - value
 
 
 def processors(rows: Iterable[Row]) -> list[str]:

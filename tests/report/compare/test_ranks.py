@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpbench.report.compare.ranks import average_ranks, critical_difference, holm, signed_ranks
+from gpbench.report.compare.significance import average_ranks, critical_difference, holm, signed_ranks
 
 
 @pytest.mark.parametrize(("methods", "q"), [(2, 1.960), (3, 2.343), (4, 2.569), (5, 2.728), (6, 2.850), (10, 3.164)])

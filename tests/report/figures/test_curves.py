@@ -8,9 +8,8 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 from gpbench.errors import StoreError, UsageError
-from gpbench.report.figures.axes import LEGEND_ROW, fit_legend, time_limits, value_limits
 from gpbench.report.figures.curves import figure, save_curves
-from gpbench.report.figures.palette import styles_of
+from gpbench.report.figures.style import LEGEND_ROW, fit_legend, styles_of, time_limits, value_limits
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import group_cells
 from gpbench.report.traces import Curve

@@ -5,24 +5,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpbench.bench.derived.stored import derive, stored_arrays
 from gpbench.bench.execution import executor
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.plan import Reduction
 from gpbench.bench.plan.read import read_plan
-from gpbench.bench.plan.stored import shown, stored_cells
-from gpbench.bench.plan.tasks import plan_tasks
+from gpbench.bench.plan.run import run_plan
+from gpbench.bench.plan.stored import shown
 from gpbench.bench.store import Store
-from gpbench.bench.sweep import sweep
 from gpbench.config import load_config
-from gpbench.errors import UsageError
+from gpbench.errors import NotComputed, UsageError
 from gpbench.report.figures import contraction as contraction_picture
 from gpbench.report.figures import factors as factors_picture
-from gpbench.report.figures.agreement import agreement
 from gpbench.report.figures.learning_curves import learning_curves, render
-from gpbench.report.figures.panels import grid_of, panels
-from gpbench.report.figures.pictures import picture_bytes
-from gpbench.report.figures.scatter import scatter
-from gpbench.report.plan.series import points_of, series_of
+from gpbench.report.figures.panels import panel_rows, panels
+from gpbench.report.figures.scatter import agreement, scatter
+from gpbench.report.figures.series import points_of, series_of
+from gpbench.report.figures.style import picture_bytes
 
 HEAD = 'title = "T"\ndatasets = ["german", "heart"]\n'
 SWEPT = HEAD + '[methods.klsp]\nlabel = "KL"\n[methods.svgpc]\nlabel = "SV"\n[sweep]\ninducing = [4, 16]\n'
@@ -127,9 +126,9 @@ def test_failed_cells_and_notes_are_told(plan_of, cells_of):
     assert "Mind this." in words
 
 
-def test_numbers_stand_beside_the_picture(plan_of, cells_of, tmp_path):
+def test_numbers_stand_beside_the_picture(plan_of, cells_of, found_of, tmp_path):
     plan = plan_of('metrics = ["error"]\n' + SWEPT)
-    picture, numbers = render(plan, cells_of(plan), tmp_path)
+    picture, numbers = render(found_of(plan, cells_of(plan)), tmp_path)
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(io.StringIO(numbers.read_text())))
     assert len(rows) == 8 * 2
@@ -205,7 +204,7 @@ last = ["whole"]
 
 @pytest.fixture
 def trained(plan_of, tmp_path, monkeypatch):
-    """A plan on 45 rows of a file, and its cells."""
+    """A plan on 45 rows of a file, its cells, and what its picture needs beyond them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
@@ -215,22 +214,20 @@ def trained(plan_of, tmp_path, monkeypatch):
     (tmp_path / "moons.csv").write_text("a,b,c\n" + "\n".join(f"{a},{b},{c}" for (a, b), c in zip(X, y, strict=True)))
 
     def train(text):
-        plan = plan_of(text)
         config = load_config()
-        store, found = Store(config.store), blocks(plan)
-        sweep(plan_tasks(plan, found, config).tasks, store, executor=executor(1))
-        stored = stored_cells(plan, found, store.cells())
-        return plan, [shown(cell, block, plan, store.folder) for block, own in stored for cell in own]
+        found = run_plan(plan_of(text), config, Store(config.store), executor=executor(1))
+        derive(found, config)
+        return found
 
     return train
 
 
 def test_panels_show_data_inducing_inputs_and_boundaries(trained):
-    plan, cells = trained(PANELS)
-    rows, titles = grid_of(plan, series_of(cells))
+    found = trained(PANELS)
+    rows, titles = panel_rows(found.plan, series_of(found.cells))
     assert titles == ["M = 3", "M = 6", "full"]
     assert [[each and each.label for each in row] for row in rows] == [["KL", "KL", "all"], ["SV", "SV", None]]
-    drawn = panels(plan, cells)
+    drawn = panels(found)
     by_place = {(row, column): drawn.axes[3 * row + column] for row in range(2) for column in range(3)}
     for place, count in (((0, 0), 3), ((0, 1), 6), ((1, 0), 3)):
         ax = by_place[place]
@@ -244,18 +241,18 @@ def test_panels_show_data_inducing_inputs_and_boundaries(trained):
 
 
 def test_one_method_s_predictions_against_another_s(trained):
-    plan, cells = trained(
+    found = trained(
         PANELS.replace('"panels"', '"scatter"')
         .replace('last = ["whole"]', 'against = "whole"')
         .replace("[3, 6]", "[6]")
     )
-    figure, text = agreement(plan, cells)
+    figure, text = agreement(found)
     rows = {(row["method"], row["quantity"]): row for row in csv.DictReader(io.StringIO(text))}
     assert set(rows) == {(name, what) for name in ("KL", "SV") for what in ("mean", "variance", "probability")}
     assert all(int(row["rows"]) == 15 for row in rows.values())
     assert len(figure.axes) == 6
     assert picture_bytes(figure, dpi=40)
-    p = {cell["shown"]["name"]: np.load(cell["shown"]["arrays"])["test_probabilities"][:, 1] for cell in cells}
+    p = {cell["shown"]["name"]: np.load(cell["shown"]["arrays"])["test_probabilities"][:, 1] for cell in found.cells}
     own = rows["KL", "probability"]
     assert float(own["correlation"]) == pytest.approx(np.corrcoef(p["whole"], p["klsp"])[0, 1], abs=1e-6)
     assert float(own["largest_difference"]) == pytest.approx(np.abs(p["whole"] - p["klsp"]).max(), abs=1e-6)
@@ -266,32 +263,39 @@ def test_one_method_s_predictions_against_another_s(trained):
     [('against = "whol"', "unknown table of .methods. 'whol'; did you mean whole"),
      ('against = "whole"\nquantities = ["means"]', "unknown quantity 'means'; did you mean mean")],
 )  # fmt: skip
-def test_options_that_name_nothing(plan_of, figure, message, tmp_path):
+def test_options_that_name_nothing(plan_of, found_of, figure, message, tmp_path):
     (tmp_path / "moons.csv").write_text("a,b\n1,0\n")
     plan = plan_of(PANELS.replace('last = ["whole"]', figure))
     with pytest.raises(UsageError, match=message):
-        agreement(plan, [])
+        agreement(found_of(plan))
 
 
-def test_contraction_needs_no_cells(plan_of, tmp_path):
+def test_contraction_needs_no_cells(plan_of, found_of, tmp_path):
     plan = plan_of(
         'title = "C"\nrender = "contraction"\n'
         "[figure]\nsizes = [2, 5]\nrows = 20\ninputs = 2\nrepeats = 30\nkernels = ['se', 'matern12']\n"
     )
-    picture, numbers = contraction_picture.render(replace(plan, reduction=Reduction(words="QUICK")), [], tmp_path)
+    found = found_of(replace(plan, reduction=Reduction(words="QUICK")))
+    with pytest.raises(NotComputed, match="item: the distances before and after the operator are not computed yet"):
+        contraction_picture.render(found, tmp_path)
+    derive(found, load_config())
+    picture, numbers = contraction_picture.render(found, tmp_path)
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(io.StringIO(numbers.read_text())))
     assert [row["pairs"] for row in rows] == ["3"] * 12
-    bad = plan_of('title = "C"\nrender = "contraction"\n[figure]\nsizes = [20]\nrows = 20\n')
-    with pytest.raises(UsageError, match="active set sizes must be 1 to 19"):
-        contraction_picture.render(bad, [], tmp_path)
+    assert [(row["kernel"], row["M"]) for row in rows] == [
+        (name, size) for name in ("se", "matern12") for size in "252525"
+    ]
+    arrays = stored_arrays(found)
+    ratios = arrays["after"][1, 2, 0] / arrays["before"][1, 2, 0]
+    assert (rows[10]["likelihood"], float(rows[10]["largest_ratio"])) == ("ordinal, slope 1", ratios.max())
 
 
-def test_factors_need_no_cells(plan_of, tmp_path):
-    picture, numbers = factors_picture.render(plan_of('title = "F"\nrender = "factors"\n'), [], tmp_path)
+def test_factors_need_no_cells(plan_of, found_of, tmp_path):
+    found = found_of(plan_of('title = "F"\nrender = "factors"\n'))
+    derive(found, load_config())
+    picture, numbers = factors_picture.render(found, tmp_path)
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = {row["posterior"]: float(row["mean"]) for row in csv.DictReader(io.StringIO(numbers.read_text()))}
     assert rows["EP"] == pytest.approx(rows["exact"], abs=0.05)
-    bad = plan_of('title = "F"\nrender = "factors"\n[figure]\nwidths = [1.0]\n')
-    with pytest.raises(UsageError, match="expected as many centres as widths"):
-        factors_picture.render(bad, [], tmp_path)
+    assert rows["EP"] == stored_arrays(found)["moments"][1, 0]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpbench.report.compare.differences import difference, overlap, paired_interval
 from gpbench.report.compare.pairs import Contender, arenas_of
+from gpbench.report.compare.significance import difference, overlap, paired_interval
 
 A, B = Contender("linear", "linear"), Contender("x-gpc", "x-gpc")
 
