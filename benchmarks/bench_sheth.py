@@ -19,7 +19,7 @@ from gpbench.bench.memory import peak_rss_mb, reset_peak
 from gpbench.config import load_config
 from gpbench.data.load import load
 from gpbench.data.scaling import ScaledRows, standardise
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson

@@ -17,8 +17,7 @@ from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.hyper import KernelSteps
 from gpbench.optimize.minibatch import Minibatches
-from gpbench.schemes.xgpc import XGPC
-from gpbench.schemes.xgpc_state import State
+from gpbench.schemes.xgpc import XGPC, State
 
 M, B, D = 100, 100, 20
 ROUNDS, CALLS = 100, 10

@@ -22,7 +22,7 @@ ones, with norms no larger than those of L⁻¹, so that rounding enters as it d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.linalg import eigh
@@ -34,12 +34,12 @@ from gpbench.model.linalg import cholesky, inverse_lower, trsm, trsv
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpbench.model.basis import Basis
+    from gpbench.model.gaussian import Form, GaussianQ
     from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array
 
-__all__ = ["Form", "Latent", "Marginals"]
-
-Form = Literal["covariance", "precision"]
+__all__ = ["Latent", "Marginals"]
 
 _NEGLIGIBLE = 1e-14
 
@@ -98,6 +98,11 @@ class Latent:
             )
         if self.form not in {"covariance", "precision"}:
             raise UsageError(f"form must be covariance or precision; got {self.form!r}")
+
+    @classmethod
+    def of(cls, basis: Basis, q: GaussianQ, *, mean: float = 0.0) -> Self:
+        """The latent function of q(v) at a basis, with the constant prior mean c = ``mean``."""
+        return cls(basis.kernel, basis.Z, q.mean, q.root, form=q.form, jitter=basis.jitter, mean=mean)
 
     def factor(self) -> Array:
         """Cholesky factor L of k(Z, Z) with white noise and jitter, shape (M, M)."""

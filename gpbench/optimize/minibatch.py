@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from gpbench.errors import UsageError
 
-__all__ = ["EPOCH_LIMIT", "Minibatches", "hold_out"]
+__all__ = ["EPOCH_LIMIT", "Index", "Minibatches", "hold_out"]
 
 Index = npt.NDArray[np.int64]
 

@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from gpbench.errors import NumericalError, PeerError, UsageError
-from gpbench.model.latent import Form, Latent
+from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Likelihood, likelihood
 from gpbench.model.posterior import Posterior
 from gpbench.peers.environments import PEERS, python_of
@@ -28,6 +28,7 @@ from gpbench.schemes.base import OnStep, Step, StopTraining, setting, settings_o
 from gpbench.schemes.settings import KernelSettings
 
 if TYPE_CHECKING:
+    from gpbench.model.gaussian import Form
     from gpbench.model.inducing import InducingRule
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.peers.environments import Peer

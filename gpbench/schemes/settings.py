@@ -1,23 +1,62 @@
-"""Settings that all Gaussian process schemes share, under the same names, so that they start alike."""
+"""Settings under names that schemes share, so that they start alike, and what two families or more do with them.
+
+Kernel and inducing inputs are fields to inherit, since every Gaussian process scheme reads them. All others are
+functions that a scheme calls for exactly what it reads::
+
+    batch_size: int = settings.batch_size()
+    max_iterations: int = settings.max_iterations(10_000)
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpbench.errors import UsageError
+import numpy as np
+
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model.distances import median_distance
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import Kernel, kernel_from_spec, make_kernel
-from gpbench.schemes.base import setting
+from gpbench.model.likelihoods import likelihood
+from gpbench.optimize.lbfgsb import LBFGSB
+from gpbench.optimize.minibatch import hold_out
+from gpbench.optimize.scg import SCG
+from gpbench.optimize.stopping import Checks, HeldOut
+from gpbench.schemes.base import run_training, setting, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from gpbench.model.rows import Rows
+    import numpy.typing as npt
 
-__all__ = ["FROM", "LEARNING", "GPSettings", "KernelSettings", "Learned"]
+    from gpbench.model.likelihoods import Likelihood
+    from gpbench.model.posterior import Predictor
+    from gpbench.model.rows import Labels, Rows
+    from gpbench.schemes.base import Fit, OnStep, Training
+
+__all__ = [
+    "DIVERGED",
+    "FROM",
+    "LEARNING",
+    "RETRIES",
+    "BinaryScheme",
+    "GPSettings",
+    "HeldOutRule",
+    "KernelSettings",
+    "Learned",
+    "check_row_limit",
+    "held_out_nll",
+    "persist",
+    "search_of",
+]
+
+DIVERGED = 1e50
+"""Parameters of this size have finite squares, but mean nothing."""
+RETRIES = 10
+"""Times that a failed step is tried again, each time shorter, before the failure is final."""
 
 FROM = "from:METHOD"
 """The rule by which hyper-parameters are those that another method learned on the same split; then fixed."""
@@ -116,3 +155,251 @@ class GPSettings(KernelSettings):
             The number of inducing inputs is none.
         """
         return InducingRule(self.inducing_rule, count=self.inducing, seed=seed, rows=self.kmeans_rows)
+
+
+def link(*choices: str) -> Any:
+    """The link function of a scheme for two classes; the first choice is the default."""
+    return setting(choices[0], "link function", choices=choices)
+
+
+def max_iterations(default: int, what: str = "iterations at most") -> Any:
+    """The limit that the scheme's trainer counts to."""
+    return setting(default, what, minimum=1)
+
+
+def batch_size(default: int = 100) -> Any:
+    """Rows in a mini-batch."""
+    return setting(default, "rows in a mini-batch", minimum=1)
+
+
+def block_rows() -> Any:
+    """Rows in a block of a walk over all of them."""
+    return setting(1024, "rows looked at together; bounds the memory", minimum=1)
+
+
+def max_rows() -> Any:
+    """The limit of a scheme that holds matrices of rows by rows; see :func:`check_row_limit`."""
+    return setting(2000, "more rows are refused, as memory grows with their square", minimum=1)
+
+
+def learn_inducing(*, default: bool = True) -> Any:
+    """Whether Z moves."""
+    return setting(default, "whether the inducing inputs are optimised")
+
+
+def optimizer() -> Any:
+    """Which search; see :func:`search_of`."""
+    return setting(
+        "lbfgsb", "L-BFGS-B or scaled conjugate gradients (hensman2015, figure 2)", choices=("lbfgsb", "scg")
+    )
+
+
+def memory(default: int = 20) -> Any:
+    """L-BFGS-B's memory."""
+    return setting(default, "L-BFGS-B: pairs that the Hessian is approximated from", minimum=1, maximum=100)
+
+
+def gradient_tolerance(default: float = 1e-5) -> Any:
+    """A search has converged at so small a gradient."""
+    return setting(default, "largest gradient at the end (nats)", minimum=0.0, maximum=1e6)
+
+
+def value_tolerance(default: float = 1e-9) -> Any:
+    """A search has converged at so small a rise."""
+    return setting(default, "relative rise of the bound at the end", minimum=0.0, maximum=1.0)
+
+
+def stop() -> Any:
+    """The stopping rule of mini-batch training; see :class:`HeldOutRule`."""
+    return setting(
+        "auto",
+        "stopping rule; auto: held-out from 10,000 rows on, else none",
+        choices=("auto", "held-out", "none"),
+    )
+
+
+def held_out_tolerance() -> Any:
+    """Of the held-out rule."""
+    return setting(1e-3, "relative fall of the held-out NLL that counts", minimum=0.0, maximum=1.0)
+
+
+def validation() -> Any:
+    """Of the held-out rule."""
+    return setting(2000, "rows held out for the stopping rule, at most a tenth", minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinaryScheme(GPSettings):
+    """A scheme for two classes; a subclass declares the setting ``link``, and says in ``start`` how training begins."""
+
+    name: ClassVar[str]
+    if TYPE_CHECKING:
+        link: str
+
+    @abstractmethod
+    def start(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+    ) -> Training:
+        """Training at its beginning; arguments as in ``fit``."""
+
+    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+        """The Bernoulli likelihood with the link of the settings.
+
+        Raises
+        ------
+        UsageError
+            The task is not binary.
+        """
+        if task != "binary" or n_classes != 2:
+            raise UsageError(f"{self.name} does binary classification; got task {task} with {n_classes} classes")
+        return likelihood(self.link)
+
+    def fit(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+        on_step: OnStep,
+    ) -> Fit:
+        """Train; see :class:`gpbench.schemes.base.Scheme`."""
+        links = next(each.choices for each in settings_of(type(self)) if each.name == "link")
+        if likelihood.name not in links:
+            raise UsageError(f"{self.name} needs the likelihood {' or '.join(links)}; got {likelihood.name}")
+        likelihood.check_targets(y, classes)
+        return run_training(
+            self.name,
+            lambda: self.start(X, y, inducing=inducing, likelihood=likelihood, classes=classes, rng=rng),
+            on_step,
+        )
+
+
+class HeldOutRule:
+    """Converged when the NLL of held-out training rows no longer falls: a look at iterations 500, 600, 720 ...
+
+    Parameters
+    ----------
+    stop : {"auto", "held-out", "none"}
+    X, y : (n, d), (n,)
+        All training rows.
+    validation : int
+        Rows held out, at most a tenth.
+    tolerance : float
+        Relative fall that counts, within four looks, while the iterations double.
+    posterior : callable
+        Makes the posterior that training has come to.
+    rng : numpy.random.Generator
+        Draws the rows held out.
+
+    Attributes
+    ----------
+    rows : (k,) or None
+        Row numbers held out, ascending; None where nothing is.
+    """
+
+    FROM = 10_000
+    """Rows from which on ``auto`` spares some for validation."""
+    LEAST_ROWS = 10
+    """Rows without which nothing can be held out."""
+
+    def __init__(
+        self,
+        stop: str,
+        X: Rows,
+        y: Labels,
+        *,
+        validation: int,
+        tolerance: float,
+        posterior: Callable[[], Predictor],
+        rng: np.random.Generator,
+        first: int = 500,
+    ) -> None:
+        n = len(X)
+        wanted = stop == "held-out" or (stop == "auto" and n >= self.FROM)
+        self.rows: npt.NDArray[np.int64] | None = None
+        if wanted and n >= self.LEAST_ROWS:
+            self.rows = hold_out(n, min(validation, n // 10), rng=rng)
+        self._X, self._y, self._posterior = X, y, posterior
+        self._rule = HeldOut(tolerance, patience=4)
+        self._checks = Checks(first=first, ratio=1.2)
+
+    def converged(self, iteration: int) -> bool:
+        """To be asked after each iteration."""
+        if self.rows is None or not self._checks.due(iteration):
+            return False
+        return self._rule.converged(held_out_nll(self._posterior(), self._X, self._y, self.rows))
+
+
+def held_out_nll(posterior: Predictor, X: Rows, y: Labels, rows: npt.NDArray[np.int64]) -> float:
+    """Mean negative log predictive probability (nats) of some rows."""
+    return -float(posterior.score(X[rows], y[rows]).log_density.mean())
+
+
+def persist(attempt: Callable[[], None], *, step_back: Callable[[], None], tries: int = RETRIES) -> None:
+    """Try a step; after each failure go back, to try a shorter one.
+
+    Parameters
+    ----------
+    attempt : callable
+        The step; overflow in it is no warning, since it is looked at afterwards.
+    step_back : callable
+        Undoes a failed step and makes the next one shorter.
+    tries : int
+        At most.
+
+    Raises
+    ------
+    NumericalError
+        Of the last try.
+    """
+    for _ in range(tries):
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # looked at by the step
+                attempt()
+        except NumericalError as error:
+            failure = error
+            step_back()
+        else:
+            return
+    raise failure
+
+
+def search_of(
+    optimizer: str, *, memory: int = 20, gradient_tolerance: float, value_tolerance: float
+) -> Callable[..., LBFGSB | SCG]:
+    """Which search a scheme's settings ask for; what it returns takes fields to change, such as ``max_iterations``."""
+
+    def search(**changed: Any) -> LBFGSB | SCG:
+        if optimizer == "scg":
+            scg = SCG(gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance)
+            return replace(scg, **changed)
+        lbfgsb = LBFGSB(memory=memory, gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance)
+        return replace(lbfgsb, **changed)
+
+    return search
+
+
+def check_row_limit(name: str, rows: int, *, max_rows: int) -> None:
+    """See that there are no more rows than a scheme's setting ``max_rows`` allows, before memory is taken.
+
+    Raises
+    ------
+    UsageError
+        There are more.
+    """
+    if rows > max_rows:
+        raise UsageError(
+            f"{name} needs matrices of rows by rows: expected at most max_rows = {max_rows} rows; got {rows}; "
+            f"train on fewer rows, or set max_rows={rows}, where memory grows with the square of the rows and time "
+            "with their cube"
+        )

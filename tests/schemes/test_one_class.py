@@ -56,7 +56,8 @@ def test_every_method_fits_one_class(name, classes):
     one, X = method(name), inputs()
     scheme = one.build(one.resolve({key: value for key, value in QUICK.items() if key in one.settings()}))
     for label in (0, classes - 1):
-        posterior = fit(scheme, X, np.full(len(X), label), classes)
+        found = fit(scheme, X, np.full(len(X), label), classes)
+        posterior = getattr(found, "posterior", found)
         probabilities = posterior.predict(X).probabilities
         assert probabilities.sum(axis=1) == pytest.approx(np.ones(len(X)), abs=1e-3)
         assert (probabilities.argmax(axis=1) == label).all()

@@ -51,8 +51,7 @@ METHODS = (
         title="Jaakkola-Jordan bound, tangents and hyper-parameters under one L-BFGS-B",
         tasks=BINARY,
         paper="izmailov2016",
-        scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
-        preset={"variant": "full"},
+        scheme="gpbench.schemes.jaakkola.vijj:VIJJFull",
     ),
     Method(
         id="vi-jj-hybrid",

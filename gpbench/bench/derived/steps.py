@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.bench.cell import CellSpec, SplitSpec
+from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.division import divide
-from gpbench.bench.limits import Limits
 from gpbench.bench.plan.tasks import source_of
 from gpbench.bench.sources import opened
 from gpbench.errors import DataError, UsageError

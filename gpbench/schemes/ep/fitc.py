@@ -33,7 +33,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.errors import NumericalError
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.latent import Latent
 from gpbench.model.linalg import add_to_diagonal, potrf, trsv
 from gpbench.model.whitened import BLOCK_ROWS, Whitened, row_blocks

@@ -18,7 +18,7 @@ from gpbench.schemes.general.settings import GeneralScheme
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
     from gpbench.model.rows import Array, Labels
     from gpbench.schemes.general.bound import GaussianV
     from gpbench.schemes.general.observation import Observation

@@ -38,7 +38,7 @@ from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, features, row_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
     from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array, Labels, Rows
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.posterior import Posterior
 from gpbench.model.sampled import SampledPosterior
 from gpbench.schemes.base import setting

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.posterior import Posterior
 from gpbench.schemes.base import setting
 from gpbench.schemes.nested.nested import NestedScheme

@@ -35,7 +35,7 @@ from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, features
 from gpbench.schemes.nested.inner_newton import climb_newton
 
 if TYPE_CHECKING:
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
     from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array, Labels, Rows
 

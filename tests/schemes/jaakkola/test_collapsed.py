@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from gpbench.schemes.jaakkola.logistic_bounds import jaakkola_jordan, jaakkola_jordan_slope, taylor
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.kernels import make_kernel
-from gpbench.model.kl_bound import KLBound
+from gpbench.model.kl_bound_old import KLBound
 from gpbench.model.likelihoods import Logit
 from gpbench.model.posterior import Posterior
 from gpbench.model.whitened import marginals
 from gpbench.schemes.jaakkola.collapsed import collapse, collapsed_gradient
-from gpbench.schemes.jaakkola.logistic_bounds import jaakkola_jordan, jaakkola_jordan_slope, taylor
 
 FORMS = {"jj": jaakkola_jordan, "taylor": taylor}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import truncnorm
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Probit
 from gpbench.model.posterior import Posterior

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.nested import sparse_map as module
 from gpbench.schemes.nested.sparse_map import SparseMAPScheme
