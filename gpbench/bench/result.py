@@ -22,7 +22,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
-from gpbench.bench.cell import FORMAT, CellSpec, Limits, SplitSpec, canonical
+from gpbench.bench.cell import FORMAT, CellSpec, Limits, OriginSpec, SplitSpec, canonical
 from gpbench.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -270,10 +270,14 @@ def _split(body: Mapping[str, Any]) -> SplitSpec:
     return found
 
 
-def _origin(body: dict[str, Any]) -> dict[str, Any]:
+def _origin(body: Mapping[str, Any]) -> OriginSpec:
     read = _Reader(body, "origin")
-    read.text("key"), read.text("method"), read.integer("version"), read.table("settings")
-    return body
+    return OriginSpec(
+        key=read.text("key"),
+        method=read.text("method"),
+        version=read.integer("version"),
+        settings=read.table("settings"),
+    )
 
 
 def _metrics(body: Mapping[str, Any], *, finished: bool) -> dict[str, float | None]:

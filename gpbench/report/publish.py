@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpbench.report.groups import Cell
+    from gpbench.bench.result import Result
 
 __all__ = ["PAGE_ENDING", "publish"]
 
@@ -32,7 +32,7 @@ PAGE_ENDING = ".html"
 
 
 def publish(
-    cells: Sequence[Cell],
+    cells: Sequence[Result],
     path: Path,
     *,
     format: str | None = None,  # noqa: A002  # named as on the command line
@@ -44,7 +44,7 @@ def publish(
 
     Parameters
     ----------
-    cells : sequence of dict
+    cells : sequence of Result
     path : Path
         A file or a folder, as in the table above.
     format : str or None
@@ -98,7 +98,7 @@ def publish(
 
 
 def _folder(
-    cells: Sequence[Cell], folder: Path, form: str, spread: str, metrics: Sequence[str]
+    cells: Sequence[Result], folder: Path, form: str, spread: str, metrics: Sequence[str]
 ) -> tuple[list[Path], list[str]]:
     from gpbench.report.figures.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
 

@@ -15,7 +15,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.report.groups import Cell, Group
+    from gpbench.bench.result import Result
+    from gpbench.report.groups import Group
 
 __all__ = ["SPREADS", "Curve", "Trace", "common_grid", "curve_of", "hold", "in_digits", "mean_curve", "trace_of"]
 
@@ -68,20 +69,19 @@ def in_digits(spread: str) -> str:
     return SPREADS[spread].replace("one", "1").replace("two", "2")
 
 
-def trace_of(cell: Cell, metric: str) -> Trace:
+def trace_of(cell: Result, metric: str) -> Trace:
     """The trace of a finished cell; its final numbers where no trace was kept.
 
     Parameters
     ----------
-    cell : dict
-        A stored result.
+    cell : Result
     metric : str
         ``"nll"``, ``"error"``, ``"accuracy"`` or ``"bound"``.
     """
     name = "error" if metric == "accuracy" else metric
-    seconds, values = cell["trace"]["seconds"], cell["trace"][name]
+    seconds, values = cell.trace["seconds"], cell.trace[name]
     if not seconds:
-        seconds, values = [cell["metrics"]["train_seconds"]], [cell["metrics"][name]]
+        seconds, values = [cell.metrics["train_seconds"]], [cell.metrics[name]]
     numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     if metric == "accuracy":
         numbers = 1.0 - numbers

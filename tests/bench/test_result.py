@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from bench_fakes import FAKE, spec
 
-from gpbench.bench.cell import CONTENT, SEEDS, SPLIT, Limits
+from gpbench.bench.cell import CONTENT, SEEDS, SPLIT, Limits, OriginSpec
 from gpbench.bench.result import Problem, Result
 from gpbench.errors import StoreError
 
-ORIGIN = {"key": "0" * 20, "method": "klsp", "version": 1, "settings": {"kernel": "se"}}
+ORIGIN = OriginSpec(key="0" * 20, method="klsp", version=1, settings={"kernel": "se"})
 
 
 def a_result(**changes):
@@ -147,10 +147,10 @@ def test_cells_that_differ_in_split_and_seeds_alone_are_a_group():
 
 
 def test_an_origin_counts_by_what_it_is_and_its_key_in_the_key_alone():
-    one, moved = (replace(spec(), origin={**ORIGIN, "key": key * 20}) for key in "01")
+    one, moved = (replace(spec(), origin=replace(ORIGIN, key=key * 20)) for key in "01")
     assert one.key != moved.key
     assert one.identity().group == moved.identity().group
-    later = replace(one, origin={**ORIGIN, "version": 2})
+    later = replace(one, origin=replace(ORIGIN, version=2))
     assert later.identity().group != one.identity().group
 
 

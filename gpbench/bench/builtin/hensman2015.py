@@ -1,6 +1,6 @@
 """The methods of hensman2015."""
 
-from gpbench.bench.method import BINARY, CLASSES, Method
+from gpbench.bench.method import BINARY, CLASSES, Method, Timing
 
 __all__ = ["METHODS"]
 
@@ -11,6 +11,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.klsp:KLSp",
+        timing=Timing(steps=900, overhead=1.5e-3, per_input=5e-7),
     ),
     Method(
         id="mfsp",
@@ -19,6 +20,7 @@ METHODS = (
         paper="hensman2015",
         scheme="gpbench.schemes.nested.mfsp:MFSp",
         version=2,
+        timing=Timing(steps=500, overhead=3e-3, per_input=1e-6),
     ),
     Method(
         id="klsp-sgd",
@@ -34,6 +36,7 @@ METHODS = (
         paper="hensman2015",
         scheme="gpbench.schemes.nested.sparse_map:SparseMAPScheme",
         version=2,
+        timing=Timing(steps=400, overhead=3e-3, per_input=1e-6),
     ),
     Method(
         id="kl",
@@ -42,6 +45,7 @@ METHODS = (
         paper="hensman2015",
         scheme="gpbench.schemes.nested.kl:KL",
         version=2,
+        timing=Timing(steps=12, overhead=1e-2, load=2.0),
     ),
     Method(
         id="ep",
@@ -50,6 +54,7 @@ METHODS = (
         paper="hensman2015",
         scheme="gpbench.schemes.ep.full:EP",
         version=2,
+        timing=Timing(steps=12, overhead=1e-2, load=2.0),
     ),
     Method(
         id="gfitc",
@@ -57,5 +62,6 @@ METHODS = (
         tasks=CLASSES,
         paper="hensman2015",
         scheme="gpbench.schemes.ep.gfitc:GFITC",
+        timing=Timing(steps=90, overhead=7e-3, load=1.5),
     ),
 )

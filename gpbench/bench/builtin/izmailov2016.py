@@ -1,8 +1,10 @@
 """The methods of izmailov2016."""
 
-from gpbench.bench.method import BINARY, Method
+from gpbench.bench.method import BINARY, Method, Timing
 
 __all__ = ["METHODS"]
+
+_TIMING = Timing(steps=700, overhead=5e-4, per_input=2e-8, load=0.8)
 
 METHODS = (
     Method(
@@ -12,6 +14,7 @@ METHODS = (
         paper="izmailov2016",
         scheme="gpbench.schemes.klsp:KLSp",
         preset={"link": "logit", "whiten": False, "learn_inducing": False, "freeze_iterations": 0},
+        timing=Timing(steps=900, load=0.8),
     ),
     Method(
         id="svi-adadelta",
@@ -28,6 +31,7 @@ METHODS = (
             "objective": "batch",
             "rate_grid": 10,
         },
+        timing=Timing(overhead=7e-4),
     ),
     Method(
         id="vi-jj",
@@ -36,6 +40,7 @@ METHODS = (
         paper="izmailov2016",
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         version=2,
+        timing=_TIMING,
     ),
     Method(
         id="vi-taylor",
@@ -45,6 +50,7 @@ METHODS = (
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"bound": "taylor"},
         version=2,
+        timing=_TIMING,
     ),
     Method(
         id="vi-jj-full",
@@ -52,6 +58,7 @@ METHODS = (
         tasks=BINARY,
         paper="izmailov2016",
         scheme="gpbench.schemes.jaakkola.vijj:VIJJFull",
+        timing=_TIMING,
     ),
     Method(
         id="vi-jj-hybrid",
@@ -61,5 +68,6 @@ METHODS = (
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"variant": "hybrid"},
         version=2,
+        timing=_TIMING,
     ),
 )

@@ -1,12 +1,14 @@
 """The methods of sheth2015."""
 
-from gpbench.bench.method import Method
+from gpbench.bench.method import Method, Timing
 
 __all__ = ["METHODS"]
 
 _ANY = frozenset({"binary", "count", "ordinal"})
 _DUAL = frozenset({"binary", "count"})
 _SUBSET = {"rows": "subset", "inducing_rule": "random"}
+_ALL_ROWS = Timing(steps=300, steps_fixed=60, overhead=3e-3, load=0.4)
+_FEW_ROWS = Timing(steps=300, steps_fixed=100, overhead=5e-3, load=1.2)
 
 METHODS = (
     Method(
@@ -16,6 +18,7 @@ METHODS = (
         paper="sheth2015",
         scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
         version=3,
+        timing=_ALL_ROWS,
     ),
     Method(
         id="gvi-gradient",
@@ -24,6 +27,7 @@ METHODS = (
         paper="sheth2015",
         scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
         version=3,
+        timing=_ALL_ROWS,
     ),
     Method(
         id="gvi-dual",
@@ -32,6 +36,7 @@ METHODS = (
         paper="sheth2015",
         version=4,
         scheme="gpbench.schemes.general.gvi_dual:GVIDual",
+        timing=_ALL_ROWS,
     ),
     Method(
         id="gvi-sgd",
@@ -48,6 +53,7 @@ METHODS = (
         paper="sheth2015",
         scheme="gpbench.schemes.general.sod_laplace:SoDLaplace",
         version=3,
+        timing=_FEW_ROWS,
     ),
     Method(
         id="sod-fixed-point",
@@ -57,6 +63,7 @@ METHODS = (
         scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
         preset=_SUBSET,
         version=3,
+        timing=_FEW_ROWS,
     ),
     Method(
         id="sod-gradient",
@@ -66,6 +73,7 @@ METHODS = (
         scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
         preset=_SUBSET,
         version=3,
+        timing=_FEW_ROWS,
     ),
     Method(
         id="sod-dual",
@@ -75,5 +83,6 @@ METHODS = (
         version=4,
         scheme="gpbench.schemes.general.gvi_dual:GVIDual",
         preset=_SUBSET,
+        timing=_FEW_ROWS,
     ),
 )

@@ -1,8 +1,10 @@
 """The methods of villacampa2017."""
 
-from gpbench.bench.method import CLASSES, Method
+from gpbench.bench.method import CLASSES, Method, Timing
 
 __all__ = ["METHODS"]
+
+_TIMING = Timing(steps=250, overhead=4e-3)
 
 METHODS = (
     Method(
@@ -12,6 +14,7 @@ METHODS = (
         paper="villacampa2017",
         scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
         version=2,
+        timing=_TIMING,
     ),
     Method(
         id="sep-mgpc",
@@ -20,6 +23,7 @@ METHODS = (
         paper="villacampa2017",
         scheme="gpbench.schemes.scalable_ep.sep_mgpc:SEPMGPC",
         version=2,
+        timing=_TIMING,
     ),
     Method(
         id="vi-mgpc",
@@ -27,6 +31,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
+        timing=_TIMING,
     ),
     Method(
         id="vi-mgpc-learned",
@@ -35,5 +40,6 @@ METHODS = (
         paper="villacampa2017",
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
         preset={"learn_epsilon": True},
+        timing=_TIMING,
     ),
 )

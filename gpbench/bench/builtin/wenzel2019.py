@@ -1,6 +1,6 @@
 """The methods of wenzel2019."""
 
-from gpbench.bench.method import BINARY, Method
+from gpbench.bench.method import BINARY, Method, Timing
 
 __all__ = ["METHODS"]
 
@@ -11,6 +11,7 @@ METHODS = (
         tasks=BINARY,
         paper="wenzel2019",
         scheme="gpbench.schemes.xgpc:XGPC",
+        timing=Timing(steps=5000, overhead=2e-4, load=0.35),
     ),
     Method(
         id="svgpc",
@@ -18,6 +19,7 @@ METHODS = (
         tasks=BINARY,
         paper="wenzel2019",
         scheme="gpbench.schemes.svgpc:SVGPC",
+        timing=Timing(steps=2300, load=0.6),
     ),
     Method(
         id="epgpc",
@@ -26,6 +28,7 @@ METHODS = (
         paper="wenzel2019",
         scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
         preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
+        timing=Timing(steps=7000, load=0.9),
     ),
     Method(
         id="gibbs",
@@ -34,5 +37,6 @@ METHODS = (
         paper="wenzel2019",
         scheme="gpbench.schemes.gibbs:Gibbs",
         extra="gibbs",
+        timing=Timing(load=0.05),
     ),
 )

@@ -6,15 +6,13 @@ Arrays of one cell begin with its key: ``KEY/mean``.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.division import divide
-from gpbench.bench.plan.tasks import source_of
+from gpbench.bench.plan.run import source_of
 from gpbench.bench.sources import opened
 from gpbench.errors import DataError, UsageError
 from gpbench.model.kernels import make_kernel
@@ -28,13 +26,12 @@ if TYPE_CHECKING:
 
     from gpbench.bench.division import Division
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.config import Config
     from gpbench.model.likelihoods import Prediction
     from gpbench.model.rows import Array, Rows
 
     Arrays = dict[str, npt.NDArray[Any]]
-    Cell = Mapping[str, Any]
 
 __all__ = ["agreement", "contraction", "factors", "hyperparameters", "panels"]
 
@@ -75,15 +72,15 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
     DataError
         The data set, or a posterior, cannot be had.
     """
-    chosen: dict[tuple[int, ...], Cell] = {}
-    for cell in found.cells:
-        if cell["status"] == "ok":
-            chosen.setdefault(tuple(cell["shown"]["place"]), cell)
+    chosen: dict[tuple[int, int], PlanResult] = {}
+    for cell in found.results:
+        if cell.finished:
+            chosen.setdefault(cell.shown.position, cell)
     first = next(iter(chosen.values()))
     division = _division(found.plan, first, config)
     X = np.asarray(division.X)
     if X.shape[1] != 2:
-        raise UsageError(f"panels show data of two dimensions; {first['shown']['dataset']} has {X.shape[1]}")
+        raise UsageError(f"panels show data of two dimensions; {first.shown.dataset} has {X.shape[1]}")
     low, high = X.min(axis=0), X.max(axis=0)
     room = 0.06 * (high - low)
     box = np.stack([low - room, high + room])
@@ -98,9 +95,9 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
     }
     for each in chosen.values():
         posterior = _posterior(each)
-        arrays[f"{each['key']}/margins"] = _margins(posterior.predict(grid).values.reshape(_STEPS, _STEPS, -1))
+        arrays[f"{each.key}/margins"] = _margins(posterior.predict(grid).values.reshape(_STEPS, _STEPS, -1))
         for number, Z in enumerate(_inducing(posterior, each, len(X))):
-            arrays[f"{each['key']}/inducing/{number}"] = Z
+            arrays[f"{each.key}/inducing/{number}"] = Z
     return arrays
 
 
@@ -110,14 +107,14 @@ def _margins(p: Array) -> Array:
     return np.stack([p[:, :, label] - np.delete(p, label, axis=2).max(axis=2) for label in labels])
 
 
-def _inducing(posterior: object, cell: Cell, n: int) -> list[Array]:
+def _inducing(posterior: object, cell: PlanResult, n: int) -> list[Array]:
     """The inducing inputs, once where the latent functions share them; none of a full scheme."""
     found: list[Array] = []
     for latent in getattr(posterior, "latents", ()):
         Z = np.asarray(latent.Z)
         if len(Z) < n and not any(Z.shape == other.shape and np.array_equal(Z, other) for other in found):
             found.append(Z)
-    return [] if cell["settings"].get("inducing") == "all" else found
+    return [] if cell.settings.get("inducing") == "all" else found
 
 
 def agreement(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:
@@ -141,23 +138,22 @@ def agreement(found: PlanCells, options: Mapping[str, Any], config: Config) -> A
     DataError
         The data set, or a posterior, cannot be had, or a model has no latent functions.
     """
-    finished = [cell for cell in found.cells if cell["status"] == "ok"]
-    wanted = {_split(cell) for cell in finished if cell["shown"]["name"] == options["against"]}
+    finished = [cell for cell in found.results if cell.finished]
+    wanted = {_split(cell) for cell in finished if cell.shown.name == options["against"]}
     arrays: Arrays = {}
     for cell in finished:
-        if _split(cell) in wanted and f"{cell['key']}/mean" not in arrays:
+        if _split(cell) in wanted and f"{cell.key}/mean" not in arrays:
             posterior, X = _posterior(cell), _division(found.plan, cell, config).X_test
             mean, variance = posterior.latent(X)
             values = posterior.predict(X).values
-            arrays[f"{cell['key']}/mean"] = mean.ravel()
-            arrays[f"{cell['key']}/variance"] = variance.ravel()
-            arrays[f"{cell['key']}/probability"] = values[:, -1] if values.ndim == 2 else values
+            arrays[f"{cell.key}/mean"] = mean.ravel()
+            arrays[f"{cell.key}/variance"] = variance.ravel()
+            arrays[f"{cell.key}/probability"] = values[:, -1] if values.ndim == 2 else values
     return arrays
 
 
-def _split(cell: Cell) -> tuple[Any, ...]:
-    split = cell["split"]
-    return cell["shown"]["place"][0], split["protocol"], split["index"], split["seed"]
+def _split(cell: PlanResult) -> tuple[Any, ...]:
+    return cell.shown.position[0], cell.split.protocol, cell.split.index, cell.split.seed
 
 
 def hyperparameters(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # as all steps
@@ -173,7 +169,7 @@ def hyperparameters(found: PlanCells, options: Mapping[str, Any], config: Config
     DataError
         A posterior cannot be read.
     """
-    paths = {cell["key"]: Path(cell["shown"]["arrays"]) for cell in found.cells if cell["status"] == "ok"}
+    paths = {cell.key: cell.shown.arrays for cell in found.results if cell.finished}
     rows = [
         (key, number, name, float(value))
         for key, path in paths.items()
@@ -294,7 +290,7 @@ def factors(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arr
     }
 
 
-def _division(plan: Plan, cell: Cell, config: Config) -> Division:
+def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
     """The scaled rows of a cell's split, from the data set itself.
 
     Raises
@@ -302,30 +298,17 @@ def _division(plan: Plan, cell: Cell, config: Config) -> Division:
     DataError
         The data set cannot be had here, or it is not the one that the cell was run on.
     """
-    name = plan.datasets[cell["shown"]["place"][0]]
+    name = plan.datasets[cell.shown.position[0]]
     dataset = opened(source_of(plan, name, config))
-    if dataset.checksum != cell.get("checksum"):
+    if dataset.checksum != cell.checksum:
         raise DataError(
             f"data set {name} is not the one that the cell was run on: "
-            f"expected checksum {cell.get('checksum')}, got {dataset.checksum}"
+            f"expected checksum {cell.checksum}, got {dataset.checksum}"
         )
-    split = cell["split"]
-    spec = CellSpec(
-        method=cell["method"],
-        version=cell["version"],
-        settings=cell["settings"],
-        limits=Limits(**cell.get("limits", {})),
-        dataset=cell["dataset"],
-        checksum=cell["checksum"],
-        split=SplitSpec(protocol=split["protocol"], index=split["index"], count=split["count"], seed=split["seed"]),
-        seed=cell["seed"],
-        likelihood=cell["likelihood"],
-        scaling=cell["scaling"],
-    )
-    return divide(dataset, spec)
+    return divide(dataset, cell)
 
 
-def _posterior(cell: Cell) -> LatentPredictor:
+def _posterior(cell: PlanResult) -> LatentPredictor:
     """The posterior that a finished cell left.
 
     Raises
@@ -333,8 +316,8 @@ def _posterior(cell: Cell) -> LatentPredictor:
     DataError
         It cannot be read, or has no latent functions (logistic regression has none).
     """
-    path = Path(cell["shown"]["arrays"])
+    path = cell.shown.arrays
     found = load_posterior(path)
     if not hasattr(found, "latent"):
-        raise DataError(f"{path}, of {cell['method']}, holds a model without latent functions")
+        raise DataError(f"{path}, of {cell.method}, holds a model without latent functions")
     return cast("LatentPredictor", found)

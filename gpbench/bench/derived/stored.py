@@ -25,10 +25,10 @@ from gpbench.bench.provenance import code
 from gpbench.errors import NotComputed, StoreError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.config import Config
 
     Arrays = Mapping[str, npt.NDArray[Any]]
@@ -221,12 +221,12 @@ def _kind(value: object) -> str:
     return "a number" if number else "a text" if isinstance(value, str) else "another value"
 
 
-def _finished(found: PlanCells) -> Sequence[Mapping[str, Any]]:
-    return [cell for cell in found.cells if cell["status"] == "ok"]
+def _finished(found: PlanCells) -> list[PlanResult]:
+    return [cell for cell in found.results if cell.finished]
 
 
 def _name(step: Step, found: PlanCells) -> str:
-    described = [_FORMAT, step.name, _description(step, found), [cell["key"] for cell in _finished(found)]]
+    described = [_FORMAT, step.name, _description(step, found), [cell.key for cell in _finished(found)]]
     return f"{step.name}-{hashlib.sha256(canonical(described).encode('ascii')).hexdigest()[:20]}"
 
 
@@ -241,4 +241,4 @@ def _description(step: Step, found: PlanCells) -> dict[str, Any]:
 
 def _contents(found: PlanCells) -> dict[str, str | None]:
     """Key -> digest of the cell's arrays."""
-    return {cell["key"]: cell.get("arrays_sha256") for cell in _finished(found)}
+    return {cell.key: cell.arrays_sha256 for cell in _finished(found)}

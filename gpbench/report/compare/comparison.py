@@ -36,7 +36,7 @@ from gpbench.report.compare.significance import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpbench.report.groups import Cell
+    from gpbench.bench.result import Result
 
 __all__ = ["METRICS", "Comparison", "Meeting", "Pairing", "compare"]
 
@@ -130,13 +130,13 @@ class Comparison:
         }
 
 
-def compare(cells: Iterable[Cell], *, methods: Sequence[str] = ()) -> Comparison:
+def compare(cells: Iterable[Result], *, methods: Sequence[str] = ()) -> Comparison:
     """Compare all methods among some cells.
 
     Parameters
     ----------
-    cells : iterable of dict
-        Stored results; with Brier score and calibration error where they come from
+    cells : iterable of Result
+        With Brier score and calibration error where they come from
         :func:`gpbench.report.scores.with_scores`.
     methods : sequence of str
         Ids, in the order in which they are to be shown.
@@ -241,7 +241,7 @@ def _faults(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> list[st
 
 def _is_known(arenas: Sequence[Arena], metric: str) -> bool:
     return any(
-        cell["metrics"].get(metric) is not None
+        cell.metrics.get(metric) is not None
         for arena in arenas
         for own in arena.finished.values()
         for cell in own.values()

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpbench.errors import UsageError
-from gpbench.report.groups import Cell, Group, group_cells, natural
+from gpbench.report.groups import group_cells, natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from gpbench.bench.result import Result
+    from gpbench.report.groups import Group
 
 __all__ = ["Arena", "Contender", "Unit", "arenas_of", "complete", "contenders_of", "one_per_dataset"]
 
@@ -51,7 +54,7 @@ class Arena:
         The id, with what tells several contents of it apart.
     split : str
         The protocol.
-    finished : mapping of Contender to mapping of Unit to dict
+    finished : mapping of Contender to mapping of Unit to Result
         The cells that ended well.
     started : mapping of Contender to frozenset of Unit
         The units of all cells, those that failed too.
@@ -60,7 +63,7 @@ class Arena:
     dataset: str
     label: str
     split: str
-    finished: Mapping[Contender, Mapping[Unit, Cell]]
+    finished: Mapping[Contender, Mapping[Unit, Result]]
     started: Mapping[Contender, frozenset[Unit]]
 
     @property
@@ -73,12 +76,12 @@ class Arena:
         found = [set(self.finished.get(each, {})) for each in contenders]
         return sorted(set.intersection(*found)) if found else []
 
-    def cells(self, contender: Contender, units: Iterable[Unit]) -> list[Cell]:
+    def cells(self, contender: Contender, units: Iterable[Unit]) -> list[Result]:
         """The contender's cells of some units that it finished."""
         return [self.finished[contender][unit] for unit in units]
 
 
-def arenas_of(cells: Iterable[Cell]) -> tuple[list[Arena], list[str]]:
+def arenas_of(cells: Iterable[Result]) -> tuple[list[Arena], list[str]]:
     """The arenas of some cells, in the order of data sets and protocols.
 
     A method that stands in no arena with more than one choice of settings is one contender under its id, though its
@@ -108,7 +111,7 @@ def arenas_of(cells: Iterable[Cell]) -> tuple[list[Arena], list[str]]:
     ]
     arenas = []
     for (label, split), members in by_arena.items():
-        finished: dict[Contender, dict[Unit, Cell]] = {}
+        finished: dict[Contender, dict[Unit, Result]] = {}
         started: dict[Contender, frozenset[Unit]] = {}
         for group in members:
             contender = Contender(group.method_label if group.method in several else group.method, group.method)
@@ -175,7 +178,5 @@ def contenders_of(arenas: Sequence[Arena], methods: Sequence[str] = ()) -> list[
     )
 
 
-def _unit(cell: Cell) -> Unit:
-    split = cell["split"]
-    rows = cell.get("limits", {}).get("test_rows") or 0
-    return split["index"], split["count"], split["seed"], cell["seed"], int(rows)
+def _unit(cell: Result) -> Unit:
+    return cell.split.index, cell.split.count, cell.split.seed, cell.seed, cell.limits.test_rows or 0

@@ -31,8 +31,8 @@ from gpbench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpbench.bench.result import Result
     from gpbench.report.compare.pairs import Arena, Contender
-    from gpbench.report.groups import Cell
 
 __all__ = [
     "ALPHA",
@@ -109,7 +109,7 @@ def difference(arena: Arena, first: Contender, second: Contender, *, metric: str
     if not units:
         return None
     a, b = (
-        np.array([cell["metrics"][metric] for cell in arena.cells(each, units)], dtype=np.float64)
+        np.array([cell.metrics[metric] for cell in arena.cells(each, units)], dtype=np.float64)
         for each in (first, second)
     )
     rho = overlap(arena.split, arena.cells(first, units))
@@ -154,14 +154,14 @@ def paired_interval(
     return mean - half, mean + half, 2.0 * float(stats.t.sf(abs(mean) / error, n - 1))
 
 
-def overlap(split: str, cells: Sequence[Cell]) -> float | None:
+def overlap(split: str, cells: Sequence[Result]) -> float | None:
     """Ratio of test to training rows of a split protocol.
 
     Parameters
     ----------
     split : str
         The protocol's text.
-    cells : sequence of dict
+    cells : sequence of Result
         Of that protocol; numbers of rows are looked for in their provenance where the protocol does not tell.
 
     Returns
@@ -177,7 +177,7 @@ def overlap(split: str, cells: Sequence[Cell]) -> float | None:
         return 1.0 / (protocol.parts - 1) if protocol.parts > 1 else None
     if protocol.kind == "holdout" and protocol.size < 1:
         return protocol.size / (1.0 - protocol.size)
-    rows = [cell["provenance"].get("data", {}) for cell in cells]
+    rows = [cell.provenance.get("data", {}) for cell in cells]
     train = [each.get("rows") for each in rows]
     test = [protocol.size if protocol.kind == "holdout" else each.get("test_rows") for each in rows]
     if not all(train) or not all(test):
@@ -185,8 +185,8 @@ def overlap(split: str, cells: Sequence[Cell]) -> float | None:
     return float(np.mean(np.array(test, dtype=np.float64) / np.array(train, dtype=np.float64)))
 
 
-def _known(cell: Cell, metric: str) -> bool:
-    value = cell["metrics"].get(metric)
+def _known(cell: Result, metric: str) -> bool:
+    value = cell.metrics.get(metric)
     return value is not None and math.isfinite(value)
 
 
@@ -265,8 +265,9 @@ def means_of(arena: Arena, contenders: Sequence[Contender], metric: str) -> list
     means = []
     units = arena.common(contenders)
     for each in contenders:
-        values = [cell["metrics"].get(metric) for cell in arena.cells(each, units)]
-        if not values or any(value is None or not math.isfinite(value) for value in values):
+        cells = arena.cells(each, units)
+        values = [value for cell in cells if (value := cell.metrics.get(metric)) is not None and math.isfinite(value)]
+        if not values or len(values) < len(cells):
             return None
         means.append(round(math.fsum(values) / len(values), 12))  # ties are ties, whatever the last bits say
     return means

@@ -12,7 +12,7 @@ import textwrap
 from collections import defaultdict
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
@@ -41,20 +41,21 @@ from gpbench.report.figures.style import (
     value_limits,
 )
 from gpbench.report.files import write_atomically
-from gpbench.report.groups import Cell, Group, group_cells
+from gpbench.report.groups import Group, group_cells
 from gpbench.report.plan.renderers import head_notes, plan_notes
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import printable
 from gpbench.report.traces import SPREADS, Curve, curve_of, in_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
     from gpbench.bench.derived.stored import Arrays
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.bench.result import Result
 
 __all__ = ["METRICS", "figure", "hyperparameter_table", "render", "save_curves"]
 
@@ -67,7 +68,7 @@ _DASHED = (0.0, (3.0, 1.5))
 
 
 def figure(
-    cells: Iterable[Cell],
+    cells: Iterable[Result],
     metric: str | Sequence[str] = "nll",
     *,
     spread: str = "2se",
@@ -78,7 +79,7 @@ def figure(
 
     Parameters
     ----------
-    cells : iterable of dict
+    cells : iterable of Result
         Stored results; those that have not ended well are left out, and the panel says how many are left.
     metric : str or sequence of str
         Of :data:`METRICS`; several stand side by side.
@@ -114,7 +115,7 @@ def figure(
 
 
 def save_curves(
-    cells: Iterable[Cell], path: Path, *, metric: str | Sequence[str] = ("nll", "error"), spread: str = "2se"
+    cells: Iterable[Result], path: Path, *, metric: str | Sequence[str] = ("nll", "error"), spread: str = "2se"
 ) -> None:
     """Write the picture of :func:`figure` to a png, pdf or svg file, whole or not at all.
 
@@ -282,46 +283,45 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     panels = plan.figure.get("panels")
     if panels is not None and panels not in plan.sweep:
         raise UsageError(f"{plan.path}: [figure]: panels: {unknown_name('swept name', str(panels), plan.sweep)}")
-    labelled = [_labelled(cell, panels, plan.figure.get("title")) for cell in found.cells]
+    labelled = [_labelled(cell, panels, plan.figure.get("title")) for cell in found.results]
     head, *cut = head_notes(plan)
-    absent = {cell["shown"]["dataset"] for cell in labelled if cell["status"] != "ok"}
-    absent -= {cell["shown"]["dataset"] for cell in labelled if cell["status"] == "ok"}
+    absent = {cell.shown.dataset for cell in labelled if not cell.finished}
+    absent -= {cell.shown.dataset for cell in labelled if cell.finished}
     lost = [f"{name}: no cell ended well" for name in sorted(absent)]
     drawn = figure(labelled, metrics, spread=plan.spread, head=head, notes=[*cut, *lost, *plan_notes(plan)])
     picture, table = folder / "curves.png", folder / "hyperparameters.md"
     written = {picture: picture_bytes(drawn)}
     if plan.figure.get("hyperparameters", False):
-        written[table] = RENDERERS["markdown"](hyperparameter_table(found.cells, stored_arrays(found))).encode()
+        written[table] = RENDERERS["markdown"](hyperparameter_table(found.results, stored_arrays(found))).encode()
     for path, content in written.items():
         write_atomically(path, content)
     return list(written)
 
 
-def _labelled(cell: Mapping[str, Any], panels: str | None, title: str | None) -> dict[str, Any]:
+def _labelled(cell: PlanResult, panels: str | None, title: str | None) -> PlanResult:
     """The cell with the panel's title as its data set, and without what that says in its method's label."""
-    shown = dict(cell["shown"])
-    if panels is not None and panels in shown["sweep"]:
-        rest = {name: value for name, value in shown["sweep"].items() if name != panels}
-        shown["dataset"] += f", {swept_words({panels: shown['sweep'][panels]})}"
-        shown["method"] = f"{shown['variant']}, {swept_words(rest)}" if rest else shown["variant"]
+    dataset, method, sweep = cell.shown.dataset, cell.shown.method, cell.shown.sweep
+    if panels is not None and panels in sweep:
+        rest = {name: value for name, value in sweep.items() if name != panels}
+        dataset += f", {swept_words({panels: sweep[panels]})}"
+        method = f"{cell.shown.variant}, {swept_words(rest)}" if rest else cell.shown.variant
     if title is not None:
-        data = cell["provenance"].get("data", {})
-        entry = entries().get(str(cell["dataset"]))
-        shown["dataset"] = title.format(
-            dataset=shown["dataset"],
-            n=data.get("rows", "?"),
+        entry = entries().get(cell.dataset)
+        dataset = title.format(
+            dataset=dataset,
+            n=cell.provenance.get("data", {}).get("rows", "?"),
             d="?" if entry is None else entry.d,
-            m=cell["settings"].get("inducing", "?"),
+            m=cell.settings.get("inducing", "?"),
         )
-    return {**cell, "shown": shown}
+    return replace(cell, shown=replace(cell.shown, dataset=dataset, method=method))
 
 
-def hyperparameter_table(cells: Sequence[Cell], arrays: Arrays) -> Display:
+def hyperparameter_table(cells: Sequence[PlanResult], arrays: Arrays) -> Display:
     """A row for each hyper-parameter, method and data set: its median over splits, and the least and largest value.
 
     Parameters
     ----------
-    cells : sequence of dict
+    cells : sequence of Result
         As renderers get them; models without kernels have no rows.
     arrays : mapping
         Of :func:`gpbench.bench.derived.steps.hyperparameters`.
@@ -331,8 +331,8 @@ def hyperparameter_table(cells: Sequence[Cell], arrays: Arrays) -> Display:
         known[key].append((f"f{latent + 1} {name}" if latent else str(name), float(value)))
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for cell in cells:
-        for name, value in known.get(cell["key"], ()):
-            found[cell["shown"]["dataset"], cell["shown"]["method"], name].append(value)
+        for name, value in known.get(cell.key, ()):
+            found[cell.shown.dataset, cell.shown.method, name].append(value)
     lines = [
         Line(
             (dataset, method, name, str(len(values))),

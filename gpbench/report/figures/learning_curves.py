@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.report.figures.style import Style
-    from gpbench.report.groups import Cell
 
 __all__ = ["learning_curves", "lost_cells", "render", "swept_name", "upper_limit"]
 
@@ -57,12 +56,12 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and its numbers; see :mod:`gpbench.report.plan.renderers`."""
     plan = found.plan
     picture, numbers = folder / f"{plan.item}.png", folder / f"{plan.item}.csv"
-    save_figure(learning_curves(plan, found.cells), picture)
-    write_atomically(numbers, _csv(plan, series_of(found.cells)))
+    save_figure(learning_curves(plan, found.results), picture)
+    write_atomically(numbers, _csv(plan, series_of(found.results)))
     return [picture, numbers]
 
 
-def learning_curves(plan: Plan, cells: Sequence[Cell]) -> Figure:
+def learning_curves(plan: Plan, cells: Sequence[PlanResult]) -> Figure:
     """The picture.
 
     Raises

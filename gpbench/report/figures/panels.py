@@ -55,7 +55,7 @@ def panels(found: PlanCells) -> Figure:
     NotComputed
         The grids are not stored.
     """
-    rows, titles = panel_rows(found.plan, series_of(found.cells))
+    rows, titles = panel_rows(found.plan, series_of(found.results))
     known = [each for row in rows for each in row if each is not None]
     if not any(each.finished for each in known):
         raise UsageError("there are no finished cells to draw")
@@ -132,17 +132,17 @@ def _panel(ax: Axes, series: Series, arrays: Arrays) -> None:
         )
         return
     cell = series.finished[0]
-    for margin in arrays[f"{cell['key']}/margins"]:  # lines where one class's probability passes all others'
+    for margin in arrays[f"{cell.key}/margins"]:  # lines where one class's probability passes all others'
         if margin.min() < 0.0 < margin.max():
             ax.contour(*arrays["grid"], margin, levels=[0.0], colors="black", linewidths=1.3)
     number = 0
-    while (Z := arrays.get(f"{cell['key']}/inducing/{number}")) is not None:
+    while (Z := arrays.get(f"{cell.key}/inducing/{number}")) is not None:
         ax.plot(
             Z[:, 0], Z[:, 1], "o", markersize=3.4, markerfacecolor="black", markeredgecolor="white",
             markeredgewidth=0.5, linestyle="none", zorder=4,
         )  # fmt: skip
         number += 1
-    nll = cell["metrics"]["nll"]
+    nll = cell.metrics["nll"]
     ax.set_xlabel(f"NLL {nll:.3f}" if nll is not None else "NLL not finite", fontsize=7.5, labelpad=2)
 
 

@@ -34,6 +34,7 @@ from gpbench.report.figures.series import (
 )
 from gpbench.report.figures.style import STYLE, save_figure, time_axis
 from gpbench.report.files import write_atomically
+from gpbench.report.groups import processors_of
 from gpbench.report.text import printable
 
 if TYPE_CHECKING:
@@ -45,9 +46,8 @@ if TYPE_CHECKING:
 
     from gpbench.bench.derived.stored import Arrays
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.report.figures.style import Style
-    from gpbench.report.groups import Cell
 
 __all__ = ["QUANTITIES", "agreement", "render", "scatter"]
 
@@ -64,13 +64,13 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and its numbers; see :mod:`gpbench.report.plan.renderers`."""
     plan = found.plan
     picture, numbers = folder / f"{plan.item}.png", folder / f"{plan.item}.csv"
-    drawn, text = agreement(found) if "against" in plan.figure else scatter(plan, found.cells)
+    drawn, text = agreement(found) if "against" in plan.figure else scatter(plan, found.results)
     save_figure(drawn, picture)
     write_atomically(numbers, text)
     return [picture, numbers]
 
 
-def scatter(plan: Plan, cells: Sequence[Cell]) -> tuple[Figure, str]:
+def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:
     """The picture of metrics, and its numbers as csv.
 
     Raises
@@ -86,7 +86,7 @@ def scatter(plan: Plan, cells: Sequence[Cell]) -> tuple[Figure, str]:
     finished = [cell for each in series for cell in each.finished]
     if not finished:
         raise UsageError("there are no finished cells to draw")
-    cpus = sorted({str(cell["provenance"].get("cpu", "unknown")) for cell in finished})
+    cpus = processors_of(finished)
     if x in _TIMES and len(cpus) > 1:
         raise UsageError(f"times need cells of one processor; these ran on {len(cpus)} ({'; '.join(cpus)})")
     panels: dict[tuple[int, str], list[Series]] = defaultdict(list)
@@ -176,7 +176,7 @@ def agreement(found: PlanCells) -> tuple[Figure, str]:
     for name in quantities:
         if name not in QUANTITIES:
             raise unknown_name("quantity", name, QUANTITIES)
-    series = series_of(found.cells)
+    series = series_of(found.results)
     pairs = [
         (truth, other)
         for truth in series
@@ -215,19 +215,18 @@ def agreement(found: PlanCells) -> tuple[Figure, str]:
         return finish(drawn, plan, [], notes=["A mark is a test row; all splits together."]), file.getvalue()
 
 
-def _common(truth: Series, other: Series) -> list[tuple[Cell, Cell]]:
+def _common(truth: Series, other: Series) -> list[tuple[PlanResult, PlanResult]]:
     by_split = {_split(cell): cell for cell in other.finished}
     return [(cell, by_split[_split(cell)]) for cell in truth.finished if _split(cell) in by_split]
 
 
-def _split(cell: Cell) -> tuple[Any, ...]:
-    split = cell["split"]
-    return split["protocol"], split["index"], split["seed"]
+def _split(cell: PlanResult) -> tuple[Any, ...]:
+    return cell.split.protocol, cell.split.index, cell.split.seed
 
 
-def _predictions(cells: Sequence[Cell], arrays: Arrays) -> dict[str, Array]:
+def _predictions(cells: Sequence[PlanResult], arrays: Arrays) -> dict[str, Array]:
     """Each quantity of the test rows of some cells, one after another."""
-    return {name: np.concatenate([arrays[f"{cell['key']}/{name}"] for cell in cells]) for name in QUANTITIES}
+    return {name: np.concatenate([arrays[f"{cell.key}/{name}"] for cell in cells]) for name in QUANTITIES}
 
 
 def _correlation(x: Array, y: Array) -> float:

@@ -20,7 +20,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from gpbench.errors import UsageError
 from gpbench.report.figures.style import AXIS_LABELS, LEGEND_ROW, fit_legend, styles
-from gpbench.report.groups import OK
 from gpbench.report.plan.renderers import head_notes, plan_notes
 from gpbench.report.tables.summary import value_of
 from gpbench.report.text import printable
@@ -32,8 +31,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.plan.run import PlanResult
+    from gpbench.bench.result import Result
     from gpbench.report.figures.style import Style
-    from gpbench.report.groups import Cell
 
 __all__ = [
     "Point",
@@ -70,7 +70,7 @@ class Series:
         Swept values.
     column : int
         The variant's position in the plan.
-    cells : tuple of dict
+    cells : tuple of PlanResult
         Failed ones too.
     """
 
@@ -81,12 +81,12 @@ class Series:
     label: str
     sweep: Mapping[str, Any] = field(hash=False)
     column: int
-    cells: tuple[Cell, ...]
+    cells: tuple[PlanResult, ...]
 
     @property
-    def finished(self) -> tuple[Cell, ...]:
+    def finished(self) -> tuple[PlanResult, ...]:
         """The cells that ended well."""
-        return tuple(cell for cell in self.cells if cell["status"] == OK)
+        return tuple(cell for cell in self.cells if cell.finished)
 
 
 @dataclass(frozen=True)
@@ -102,23 +102,22 @@ class Point:
     cells: int
 
 
-def series_of(cells: Sequence[Cell]) -> list[Series]:
+def series_of(cells: Sequence[PlanResult]) -> list[Series]:
     """Series in the plan's order; cells are those that a renderer is given."""
-    members: dict[tuple[int, int], list[Cell]] = defaultdict(list)
+    members: dict[tuple[int, int], list[PlanResult]] = defaultdict(list)
     for cell in cells:
-        row, column = cell["shown"]["place"]
-        members[row, column].append(cell)
+        members[cell.shown.position].append(cell)
     found = []
     for (row, column), own in sorted(members.items()):
-        shown = own[0]["shown"]
+        shown = own[0].shown
         found.append(
             Series(
-                dataset=shown["dataset"],
+                dataset=shown.dataset,
                 row=row,
-                method=own[0]["method"],
-                name=shown["name"],
-                label=shown["variant"],
-                sweep=shown["sweep"],
+                method=own[0].method,
+                name=shown.name,
+                label=shown.variant,
+                sweep=shown.sweep,
                 column=column,
                 cells=tuple(own),
             )
@@ -145,7 +144,7 @@ def points_of(plan: Plan, series: Series, metric: str) -> Point:
     return Point(centre, width / math.sqrt(len(known)) if plan.spread.endswith("se") else width, *counts)
 
 
-def metric_label(metric: str, cells: Sequence[Cell]) -> str:
+def metric_label(metric: str, cells: Sequence[Result]) -> str:
     """Label of a metric's axis for some cells of one task.
 
     Raises
@@ -156,7 +155,7 @@ def metric_label(metric: str, cells: Sequence[Cell]) -> str:
     if metric not in AXIS_LABELS:
         raise UsageError(f"expected a metric of {', '.join(AXIS_LABELS)}; got {metric!r}")
     if metric == "error":
-        kinds = {_ERRORS.get(str(cell.get("likelihood")), AXIS_LABELS["error"]) for cell in cells}
+        kinds = {_ERRORS.get(cell.likelihood, AXIS_LABELS["error"]) for cell in cells}
         return kinds.pop() if len(kinds) == 1 else AXIS_LABELS["error"]
     return AXIS_LABELS[metric]
 

@@ -17,7 +17,7 @@ import numpy as np
 from gpbench import __version__
 from gpbench.report.figures.style import AXIS_LABELS, styles_of
 from gpbench.report.files import write_atomically
-from gpbench.report.groups import OK, distinct, group_cells
+from gpbench.report.groups import distinct, group_cells
 from gpbench.report.page.markup import Markup, data_block, display_table, element, join, note_list, plain_table, raw
 from gpbench.report.page.parts import Part, part_section, plan_part
 from gpbench.report.tables.summary import summarise
@@ -26,11 +26,12 @@ from gpbench.report.text import printable
 from gpbench.report.traces import curve_of, in_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from gpbench.bench.plan.run import PlanCells
-    from gpbench.report.groups import Cell, Group
+    from gpbench.bench.result import Result
+    from gpbench.report.groups import Group
     from gpbench.report.traces import Array
 
 __all__ = ["METRICS", "charts", "failures", "page", "plan_page", "provenance", "write_page"]
@@ -54,7 +55,7 @@ _FIELDS = {
 
 
 def write_page(
-    cells: Sequence[Cell],
+    cells: Sequence[Result],
     path: Path,
     *,
     title: str,
@@ -73,7 +74,7 @@ def write_page(
 
 
 def page(
-    cells: Sequence[Cell],
+    cells: Sequence[Result],
     *,
     title: str,
     plans: Sequence[Part] = (),
@@ -84,7 +85,7 @@ def page(
 
     Parameters
     ----------
-    cells : sequence of dict
+    cells : sequence of Result
         Stored results in any order; a key that comes twice counts once.
     title : str
     plans : sequence of Part
@@ -130,7 +131,7 @@ def plan_page(found: PlanCells) -> str:
     NotComputed
         It needs arrays that are not stored.
     """
-    return page(found.cells, title=f"{found.plan.paper} {found.plan.title}".strip(), plans=[plan_part(found)])
+    return page(found.results, title=f"{found.plan.paper} {found.plan.title}".strip(), plans=[plan_part(found)])
 
 
 def _head(title: str) -> Markup:
@@ -147,8 +148,8 @@ def _head(title: str) -> Markup:
     )
 
 
-def _lead(cells: Sequence[Cell], groups: Sequence[Group]) -> str:
-    failed = sum(cell["status"] != OK for cell in cells)
+def _lead(cells: Sequence[Result], groups: Sequence[Group]) -> str:
+    failed = sum(not cell.finished for cell in cells)
     counts = [
         (len(cells), "cell"),
         (len({group.dataset for group in groups}), "data set"),
@@ -241,18 +242,17 @@ def failures(groups: Sequence[Group]) -> Markup:
     rows = []
     for group in groups:
         for cell in group.cells:
-            if cell["status"] == OK:
+            if cell.finished:
                 continue
-            problem = cell["problem"] or {}
-            split = cell["split"]
+            problem = cell.problem
             rows.append(
                 (
                     group.dataset_label,
                     group.method_label,
-                    f"{group.split}, {split['index'] + 1}/{split['count']}, seed {split['seed']}",
-                    str(cell["status"]),
-                    _text(problem.get("iteration")),
-                    f"{problem.get('type', 'no type')}: {problem.get('message', 'no message')}",
+                    f"{group.split}, {cell.split.index + 1}/{cell.split.count}, seed {cell.split.seed}",
+                    cell.status,
+                    "" if problem is None else str(problem.iteration),
+                    "" if problem is None else f"{problem.type}: {problem.message}",
                 )
             )
     if not rows:
@@ -264,26 +264,24 @@ def failures(groups: Sequence[Group]) -> Markup:
     )
 
 
-def provenance(cells: Sequence[Cell]) -> Markup:
+def provenance(cells: Sequence[Result]) -> Markup:
     """What the cells ran on and with; where it is not the same for all, how many each."""
     found: dict[str, Counter[str]] = {}
     for cell in cells:
-        for name, value in _facts(cell["provenance"]).items():
+        for name, value in _facts(cell.provenance).items():
             found.setdefault(name, Counter())[value] += 1
     rows = []
     for name, values in found.items():
         total = sum(values.values())
         words = [value if count == total else f"{value} ({count} cells)" for value, count in sorted(values.items())]
         rows.append((name, "; ".join(words)))
-    times = sorted(
-        str(cell["provenance"][end]) for cell in cells for end in ("start", "end") if end in cell["provenance"]
-    )
+    times = sorted(str(cell.provenance[end]) for cell in cells for end in ("start", "end") if end in cell.provenance)
     if times:
         rows.append(("ran", f"{times[0]} to {times[-1]}"))
     return plain_table(("what", "value"), rows, caption="Provenance")
 
 
-def _facts(known: dict[str, Any]) -> dict[str, str]:
+def _facts(known: Mapping[str, Any]) -> dict[str, str]:
     facts = {title: _text(known[name]) for name, title in _FIELDS.items() if name in known}
     if known.get("dirty"):
         facts["commit"] = f"{facts.get('commit', 'unknown')} with changes"

@@ -100,7 +100,7 @@ def plan_part(found: PlanCells) -> Part:
     shown_claims = claim_display(plan)
     claims = [] if shown_claims is None else [("Claims of the paper that this decides", shown_claims)]
     if plan.render == "table":
-        shown = plan_display(plan, entries_of(plan, found.cells))
+        shown = plan_display(plan, entries_of(plan, found.results))
         return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, shown), *claims])
     with TemporaryDirectory() as folder:
         pictures = pictures_of(renderer_of(plan)(found, Path(folder)))

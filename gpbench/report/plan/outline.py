@@ -81,7 +81,7 @@ def _methods(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     texts = plan.figure.get("text", {})
     lines: list[tuple[str, ...]] = []
     for block in blocks(plan):
-        if block.place[0]:
+        if block.position[0]:
             continue
         own = texts.get(block.table.name, [])
         if len(own) != len(heads):

@@ -19,12 +19,13 @@ from gpbench.report.scores import SCORED, with_scores
 from gpbench.terminal import duration, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from gpbench.bench.plan.estimate import Estimate
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import Outlook, PlanCells
-    from gpbench.bench.plan.time import Estimate
+    from gpbench.bench.result import Result
     from gpbench.config import Config
 
 __all__ = ["folder_of", "outlook_lines", "plan_text", "scored", "write_plan"]
@@ -39,7 +40,7 @@ def scored(found: PlanCells) -> PlanCells:
     """The same with Brier score and calibration error in its cells, where the plan shows them."""
     if SCORED.isdisjoint(found.plan.metrics):
         return found
-    return replace(found, cells=with_scores(found.cells, found.store)[0])
+    return replace(found, results=with_scores(found.results, found.store)[0])
 
 
 def write_plan(found: PlanCells, folder: Path) -> list[Path]:
@@ -65,7 +66,7 @@ def write_plan(found: PlanCells, folder: Path) -> list[Path]:
         raise StoreError(f"cannot write {folder}: {reason(error)}") from error
     written = renderer_of(found.plan)(found, folder)
     path = folder / "provenance.json"
-    write_atomically(path, json.dumps(_provenance(found.plan, found.cells), indent=1) + "\n")
+    write_atomically(path, json.dumps(_provenance(found.plan, found.results), indent=1) + "\n")
     return [*written, path]
 
 
@@ -82,7 +83,7 @@ def plan_text(found: PlanCells, form: str) -> str:
         raise UsageError(
             f"{plan.id} is rendered as {plan.render}, not as a table: --output DIR says where its files go"
         )
-    results = entries_of(plan, found.cells)
+    results = entries_of(plan, found.results)
     if form == "csv":
         return plan_csv(plan, results)
     return table_words(plan, results, form)
@@ -126,23 +127,23 @@ def _words(one: Estimate) -> str:
     return f"{words}, about {'?' if one.seconds is None else duration(one.seconds)} ({one.basis})"
 
 
-def _provenance(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _provenance(plan: Plan, cells: Sequence[Result]) -> dict[str, Any]:
     def every(name: str) -> list[Any]:
-        found = {json.dumps(cell["provenance"].get(name), sort_keys=True) for cell in cells}
+        found = {json.dumps(cell.provenance.get(name), sort_keys=True) for cell in cells}
         return [json.loads(one) for one in sorted(found)]
 
-    times = [str(cell["provenance"][name]) for cell in cells for name in ("start", "end") if name in cell["provenance"]]
+    times = [str(cell.provenance[name]) for cell in cells for name in ("start", "end") if name in cell.provenance]
     return {
         "plan": plan.id,
         "title": plan.title,
         "reduced": plan.reduction.words,
         "cells": len(cells),
-        "failed": sum(cell["status"] != "ok" for cell in cells),
+        "failed": sum(not cell.finished for cell in cells),
         "missing": dict(plan.missing),
         **{
             name: every(name) for name in ("gpbench", "commit", "dirty", "python", "packages", "cpu", "threads", "jobs")
         },
         "first": min(times, default=None),
         "last": max(times, default=None),
-        "keys": sorted({cell["key"] for cell in cells}),
+        "keys": sorted({cell.key for cell in cells}),
     }

@@ -7,15 +7,10 @@ stored by a step of :mod:`gpbench.bench.derived.stored`. ``found`` is a :class:`
 - ``found.plan`` is a :class:`gpbench.bench.plan.plan.Plan`. ``plan.notes`` must be shown; they say among other things
   what was cut short and which data could not be had. ``plan.figure`` holds the options of [figure], of which a renderer
   is only ever given those that it declares here.
-- ``found.cells`` are stored results (mappings, see design: the store), in the plan's order, failed ones too, each with
-  one more entry ``shown``::
-
-      {"dataset": "Shuttle", "method": "X-GPC", "place": [0, 2], "sweep": {"inducing": 16}, "arrays": "runs/KEY.npz"}
-
-  the labels of the plan, the positions of data set and variant in it (for sorting; ``group_cells`` uses all three), the
-  values of swept names of this variant, and where its arrays are (see :func:`gpbench.bench.plan.stored.shown`).
-  ``method`` already names the swept values (``X-GPC, M = 16``); ``variant`` is the label without them, ``printed`` the
-  name in the published file, ``name`` the table of [methods].
+- ``found.results`` are :class:`gpbench.bench.plan.run.PlanResult`, in the plan's order, those of failed cells too:
+  stored results with ``shown``, the plan's labels, the positions of data set and variant in it and the swept values.
+  ``shown.method`` already names these (``X-GPC, M = 16``); ``variant`` is the label without them, ``printed`` the name
+  in the published file, ``name`` the table of [methods].
 """
 
 from __future__ import annotations

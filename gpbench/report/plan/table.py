@@ -53,7 +53,7 @@ HEADS = {
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the table as text, Markdown and csv; see :mod:`gpbench.report.plan.renderers`."""
-    plan, results = found.plan, entries_of(found.plan, found.cells)
+    plan, results = found.plan, entries_of(found.plan, found.results)
     written = []
     for form in ("text", "markdown"):
         path = folder / f"table{ENDINGS[form]}"

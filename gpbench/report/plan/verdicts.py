@@ -18,10 +18,10 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import Block, blocks
-from gpbench.report.groups import OK
+from gpbench.report.groups import processors_of
 from gpbench.report.plan.published import find_printed, read_published
 from gpbench.report.tables.summary import statistics, value_of
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.plan.run import PlanResult
     from gpbench.report.plan.published import Printed
 
 __all__ = [
@@ -198,14 +199,13 @@ class BlockNumbers:
         return ", ".join(words)
 
 
-def entries_of(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> list[BlockNumbers]:
+def entries_of(plan: Plan, cells: Sequence[PlanResult]) -> list[BlockNumbers]:
     """Every block of a plan with its numbers, in the plan's order.
 
     Parameters
     ----------
     plan : Plan
-    cells : sequence of dict
-        Stored results as renderers get them.
+    cells : sequence of PlanResult
 
     Raises
     ------
@@ -213,19 +213,16 @@ def entries_of(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> list[BlockNumb
         The printed numbers cannot be read.
     """
     printed = read_published(plan)
-    own: dict[tuple[int, int], list[Mapping[str, Any]]] = defaultdict(list)
+    own: dict[tuple[int, int], list[PlanResult]] = defaultdict(list)
     for cell in cells:
-        row, column = cell["shown"]["place"]
-        own[row, column].append(cell)
-    return [_block_numbers(plan, block, own[block.place], printed) for block in blocks(plan)]
+        own[cell.shown.position].append(cell)
+    return [_block_numbers(plan, block, own[block.position], printed) for block in blocks(plan)]
 
 
-def _block_numbers(
-    plan: Plan, block: Block, cells: Sequence[Mapping[str, Any]], printed: Sequence[Printed]
-) -> BlockNumbers:
-    finished = [cell for cell in cells if cell["status"] == OK]
+def _block_numbers(plan: Plan, block: Block, cells: Sequence[PlanResult], printed: Sequence[Printed]) -> BlockNumbers:
+    finished = [cell for cell in cells if cell.finished]
     failed = len(cells) - len(finished)
-    count = cells[0]["split"]["count"] if cells else 0
+    count = cells[0].split.count if cells else 0
     absent = "" if cells else "no data" if block.dataset in plan.missing else "not run"
     incomparable = (
         ("quick form" if plan.reduction.words else "")
@@ -246,7 +243,7 @@ def _block_numbers(
         failed=failed,
         absent=absent,
         entries=entries,
-        processors=tuple(sorted({str(cell["provenance"].get("cpu", "unknown")) for cell in finished})),
+        processors=tuple(processors_of(finished)),
     )
 
 

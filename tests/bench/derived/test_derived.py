@@ -93,9 +93,9 @@ def test_what_is_stored_is_read_and_not_computed_again(run, plan_of, config, mon
     monkeypatch.setattr(stored.Step, "load", lambda _: pytest.fail("it is computed again"))
     derive(again, config)
     assert files(config) == [name]
-    for cell in found.cells:
-        own = [value for key, value in zip(arrays["cell"], arrays["value"], strict=True) if key == cell["key"]]
-        latents = getattr(load_posterior(config.store / f"{cell['key']}.npz"), "latents", ())
+    for cell in found.results:
+        own = [value for key, value in zip(arrays["cell"], arrays["value"], strict=True) if key == cell.key]
+        latents = getattr(load_posterior(config.store / f"{cell.key}.npz"), "latents", ())
         assert own == [value for latent in latents for value in latent.kernel.values().values()]
 
 
@@ -106,7 +106,7 @@ def test_files_hold_no_pickles_and_say_what_they_are(run, config):
         about = json.loads(file["about"].tobytes())
         assert all(not file[name].dtype.hasobject for name in file.files)
     assert (about["step"], about["options"]) == ("hyperparameters", {"hyperparameters": True})
-    assert set(about["cells"]) == {cell["key"] for cell in found.cells}
+    assert set(about["cells"]) == {cell.key for cell in found.results}
     assert {"gpbench", "commit", "dirty"} <= set(about)
 
 
@@ -114,7 +114,7 @@ def test_other_cells_options_and_versions_are_other_arrays(run, config, monkeypa
     found = run(hyperparameters(PLAN))
     derive(found, config)
     for other in (
-        replace(found, cells=found.cells[1:]),
+        replace(found, results=found.results[1:]),
         replace(found, plan=replace(found.plan, figure={"hyperparameters": True, "title": "t"})),
     ):
         with pytest.raises(NotComputed, match="not computed yet"):
@@ -127,7 +127,7 @@ def test_other_cells_options_and_versions_are_other_arrays(run, config, monkeypa
 def test_cells_that_came_out_otherwise_are_told_apart(run, config):
     found = run(hyperparameters(PLAN))
     derive(found, config)
-    changed = [{**found.cells[0], "arrays_sha256": "0" * 64}, *found.cells[1:]]
+    changed = [replace(found.results[0], arrays_sha256="0" * 64), *found.results[1:]]
     other = PlanCells(found.plan, changed, found.store)
     with pytest.raises(NotComputed, match="were computed from earlier runs of its cells"):
         stored_arrays(other)
@@ -156,7 +156,7 @@ def test_nothing_half_written_is_left(run, config, monkeypatch):
 
 def test_cells_that_did_not_end_well_leave_nothing_to_compute(run, config):
     found = run(hyperparameters(PLAN))
-    lost = replace(found, cells=[{**cell, "status": "failed"} for cell in found.cells])
+    lost = replace(found, results=[replace(cell, status="failed") for cell in found.results])
     derive(lost, config)
     assert files(config) == []
 
@@ -213,13 +213,13 @@ def test_panels_hold_the_margins_of_the_posterior(run, config):
     found = run(text.replace("inducing = 4", "") + "[sweep]\ninducing = [4]\n")
     derive(found, config)
     arrays = stored_arrays(found)
-    cell = found.cells[0]
-    posterior = load_posterior(config.store / f"{cell['key']}.npz")
+    cell = found.results[0]
+    posterior = load_posterior(config.store / f"{cell.key}.npz")
     x, y = arrays["grid"][0][[3, 80]], arrays["grid"][1][[5, 90]]
     p = posterior.predict(np.stack([x, y], axis=1)).values
-    np.testing.assert_allclose(arrays[f"{cell['key']}/margins"][0][[5, 90], [3, 80]], p[:, 0] - p[:, 1], atol=1e-12)
-    np.testing.assert_array_equal(arrays[f"{cell['key']}/inducing/0"], posterior.latents[0].Z)
-    assert f"{found.cells[1]['key']}/margins" not in arrays  # of the first split alone
+    np.testing.assert_allclose(arrays[f"{cell.key}/margins"][0][[5, 90], [3, 80]], p[:, 0] - p[:, 1], atol=1e-12)
+    np.testing.assert_array_equal(arrays[f"{cell.key}/inducing/0"], posterior.latents[0].Z)
+    assert f"{found.results[1].key}/margins" not in arrays  # of the first split alone
     assert (len(arrays["X"]), list(arrays["classes"])) == (30, [0, 1])
 
 
@@ -228,11 +228,11 @@ def test_predictions_are_of_the_cells_that_meet(run, config):
     found = run(text + '[figure]\nagainst = "klsp"\n')
     derive(found, config)
     arrays = stored_arrays(found)
-    for cell in found.cells:
-        test = found.store.arrays(cell["key"])["test_probabilities"]
-        np.testing.assert_allclose(arrays[f"{cell['key']}/probability"], test[:, -1], atol=1e-12)
-        assert arrays[f"{cell['key']}/mean"].shape == arrays[f"{cell['key']}/variance"].shape == (15,)
-    first = [cell for cell in found.cells if cell["method"] == "svgpc" or cell["split"]["index"] == 0]
-    derive(replace(found, cells=first), config)
-    kept = {name.partition("/")[0] for name in stored_arrays(replace(found, cells=first))}
-    assert kept == {cell["key"] for cell in first if cell["split"]["index"] == 0}
+    for cell in found.results:
+        test = found.store.arrays(cell.key)["test_probabilities"]
+        np.testing.assert_allclose(arrays[f"{cell.key}/probability"], test[:, -1], atol=1e-12)
+        assert arrays[f"{cell.key}/mean"].shape == arrays[f"{cell.key}/variance"].shape == (15,)
+    first = [cell for cell in found.results if cell.method == "svgpc" or cell.split.index == 0]
+    derive(replace(found, results=first), config)
+    kept = {name.partition("/")[0] for name in stored_arrays(replace(found, results=first))}
+    assert kept == {cell.key for cell in first if cell.split.index == 0}

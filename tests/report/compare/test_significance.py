@@ -63,7 +63,7 @@ def test_overlap_follows_from_the_protocol(split, expected):
 def test_overlap_from_the_rows_that_were_counted(make_cell):
     counted = make_cell(protocol="given")
     assert overlap("given", [counted]) is None
-    counted["provenance"]["data"] = {"rows": 400, "test_rows": 100}
+    counted.provenance["data"] = {"rows": 400, "test_rows": 100}
     assert overlap("given", [counted]) == 0.25
     assert overlap("holdout:200*5", [counted]) == 0.5
     assert overlap("a protocol of tomorrow", [counted]) == 0.25

@@ -11,7 +11,6 @@ from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.plan import Reduction
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.run import run_plan
-from gpbench.bench.plan.stored import shown
 from gpbench.bench.store import Store
 from gpbench.config import load_config
 from gpbench.errors import NotComputed, UsageError
@@ -38,25 +37,27 @@ def plan_of(tmp_path):
 
 
 @pytest.fixture
-def cells_of(make_cell):
-    """Cells of every block: the error is 1 / M, the processor's time M, for split i a tenth of i more."""
+def cells_of(make_cell, plan_cell):
+    """Cells of every block: the error is 1 / M, the processor's time M, for split i a tenth of i more.
 
-    def make(plan, *, change=lambda _block, _cell: None, splits=2):
+    ``change`` gives what is otherwise of a block's cell with an index: arguments of ``make_cell``.
+    """
+
+    def make(plan, *, change=lambda _block, _index: {}, splits=2):
         found = []
         for block in blocks(plan):
             size = block.sweep.get("inducing", 1)
             for index in range(splits):
+                made = {"nll": 2.0 / size + 0.1 * index, "error": 1.0 / size + 0.1 * index, **change(block, index)}
                 cell = make_cell(
                     dataset=block.dataset,
                     method=block.table.method.id,
                     settings=dict(block.settings),
                     index=index,
-                    nll=2.0 / size + 0.1 * index,
-                    error=1.0 / size + 0.1 * index,
+                    **made,
                 )
-                cell["metrics"]["cpu_seconds"] = float(size)
-                change(block, cell)
-                found.append(shown(cell, block, plan, plan.path.parent))
+                cell.metrics["cpu_seconds"] = float(size)
+                found.append(plan_cell(cell, block, plan))
         return found
 
     return make
@@ -103,9 +104,8 @@ def test_learning_curves_have_a_panel_a_data_set_and_metric(plan_of, cells_of):
 def test_what_lies_above_the_panel_is_a_triangle(plan_of, cells_of):
     plan = plan_of('metrics = ["error"]\n' + SWEPT)
 
-    def far(block, cell):
-        if block.variant == "SV" and block.sweep["inducing"] == 4:
-            cell["metrics"]["error"] = 50.0
+    def far(block, _index):
+        return {"error": 50.0} if block.variant == "SV" and block.sweep["inducing"] == 4 else {}
 
     ax = axes_of(learning_curves(plan, cells_of(plan, change=far)))["heart", "test error"]
     top = ax.get_ylim()[1]
@@ -117,9 +117,8 @@ def test_what_lies_above_the_panel_is_a_triangle(plan_of, cells_of):
 def test_failed_cells_and_notes_are_told(plan_of, cells_of):
     plan = plan_of('notes = ["Mind this."]\n' + SWEPT)
 
-    def fail(block, cell):
-        if block.dataset == "heart" and block.variant == "KL" and cell["split"]["index"] == 0:
-            cell["status"] = "failed"
+    def fail(block, index):
+        return {"status": "failed"} if (block.dataset, block.variant, index) == ("heart", "KL", 0) else {}
 
     words = texts(learning_curves(plan, cells_of(plan, change=fail)))
     assert "Failed cells: KL on heart 2/4." in words
@@ -144,7 +143,7 @@ def test_numbers_stand_beside_the_picture(plan_of, cells_of, found_of, tmp_path)
 def test_nothing_finished_is_said(plan_of, cells_of, draw):
     plan = plan_of(SWEPT)
     with pytest.raises(UsageError, match="no finished cells"):
-        draw(plan, cells_of(plan, change=lambda _, cell: cell.update(status="failed")))
+        draw(plan, cells_of(plan, change=lambda _block, _index: {"status": "failed"}))
 
 
 def test_an_axis_that_is_not_swept(plan_of, cells_of):
@@ -169,7 +168,7 @@ def test_scatter_joins_sizes_and_rings_the_smallest(plan_of, cells_of):
 
 def test_times_of_two_processors_share_no_axis(plan_of, cells_of):
     plan = plan_of(SWEPT)
-    cells = cells_of(plan, change=lambda block, cell: cell["provenance"].update(cpu=block.dataset))
+    cells = cells_of(plan, change=lambda block, _index: {"cpu": block.dataset})
     with pytest.raises(UsageError, match="times need cells of one processor"):
         scatter(plan, cells)
     nll = plan_of(SWEPT + '[figure]\nx = "nll"\ny = "error"\n')
@@ -224,7 +223,7 @@ def trained(plan_of, tmp_path, monkeypatch):
 
 def test_panels_show_data_inducing_inputs_and_boundaries(trained):
     found = trained(PANELS)
-    rows, titles = panel_rows(found.plan, series_of(found.cells))
+    rows, titles = panel_rows(found.plan, series_of(found.results))
     assert titles == ["M = 3", "M = 6", "full"]
     assert [[each and each.label for each in row] for row in rows] == [["KL", "KL", "all"], ["SV", "SV", None]]
     drawn = panels(found)
@@ -252,7 +251,7 @@ def test_one_method_s_predictions_against_another_s(trained):
     assert all(int(row["rows"]) == 15 for row in rows.values())
     assert len(figure.axes) == 6
     assert picture_bytes(figure, dpi=40)
-    p = {cell["shown"]["name"]: np.load(cell["shown"]["arrays"])["test_probabilities"][:, 1] for cell in found.cells}
+    p = {cell.shown.name: np.load(cell.shown.arrays)["test_probabilities"][:, 1] for cell in found.results}
     own = rows["KL", "probability"]
     assert float(own["correlation"]) == pytest.approx(np.corrcoef(p["whole"], p["klsp"])[0, 1], abs=1e-6)
     assert float(own["largest_difference"]) == pytest.approx(np.abs(p["whole"] - p["klsp"]).max(), abs=1e-6)

@@ -7,7 +7,6 @@ import pytest
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.reduce import quick_form
-from gpbench.bench.plan.stored import shown
 from gpbench.report.plan.output import plan_text, write_plan
 from gpbench.report.plan.table import plan_csv
 from gpbench.report.plan.verdicts import entries_of
@@ -46,25 +45,25 @@ def plan(tmp_path):
     return read_plan(path)
 
 
-def cell(plan, block, index, *, nll=0.5, error=0.2, seconds=1.0, status="ok", cpu="Zen 4"):
-    result = {
-        "key": f"{block.place}{index}",
-        "status": status,
-        "split": {"protocol": block.split, "index": index, "count": 4, "seed": 0},
-        "metrics": {"nll": nll, "error": error, "train_seconds": seconds},
-        "provenance": {"cpu": cpu, "start": "2026-01-01T00:00:00+00:00"},
-        "problem": None,
-    }
-    return shown(result, block, plan, plan.path.parent)
+@pytest.fixture
+def cell(plan, make_cell, plan_cell):
+    def make(block, index, **outcome):
+        found = make_cell(
+            dataset=block.dataset, method=block.table.method.id, index=index, protocol=block.split, count=4,
+            **{"error": 0.2, **outcome},
+        )  # fmt: skip
+        return plan_cell(found, block, plan)
+
+    return make
 
 
 @pytest.fixture
-def cells(plan):
+def cells(plan, cell):
     german_x, german_l, _, _ = blocks(plan)
     return [
-        *(cell(plan, german_x, index, nll=0.5 + step) for index, step in enumerate((-0.02, 0.02, -0.02, 0.02))),
-        *(cell(plan, german_l, index, nll=0.6, error=0.1) for index in range(3)),
-        cell(plan, german_l, 3, status="failed"),
+        *(cell(german_x, index, nll=0.5 + step) for index, step in enumerate((-0.02, 0.02, -0.02, 0.02))),
+        *(cell(german_l, index, nll=0.6, error=0.1) for index in range(3)),
+        cell(german_l, 3, status="failed"),
     ]
 
 
@@ -113,8 +112,8 @@ def test_every_number_in_full(plan, cells):
     assert (rows[6]["verdict"], rows[6]["why"], rows[6]["centre"]) == ("not comparable", "not run", "")
 
 
-def test_median_and_two_standard_deviations(plan, cells, found_of):
-    own = [cell(plan, blocks(plan)[0], index, nll=nll) for index, nll in enumerate((1.0, 1.1, 9.0))]
+def test_median_and_two_standard_deviations(plan, cell, found_of):
+    own = [cell(blocks(plan)[0], index, nll=nll) for index, nll in enumerate((1.0, 1.1, 9.0))]
     entry = entries_of(replace(plan, centre="median", spread="2sd"), own)[0].entries["nll"]
     mean = entries_of(plan, own)[0].entries["nll"]
     assert (entry.centre, entry.spread) == (1.1, 2 * mean.spread)
@@ -137,25 +136,22 @@ def test_what_does_not_compare_says_why(plan, cells, found_of):
 
 
 def test_times_of_two_processors_are_not_shown(plan, cells, found_of):
-    cells[0]["provenance"]["cpu"] = "M4"
+    cells[0].provenance["cpu"] = "M4"
     text = plan_text(found_of(plan, cells), "text")
     assert "time (s)  –" in text
     assert "No times are shown: the cells ran on different processors (M4; Zen 4)." in text
 
 
-def test_the_lowest_of_a_row_is_marked_where_all_have_run(plan, cells, found_of):
-    own = [each for each in cells if each["status"] == "ok"]
-    three = [each for each in own if each["split"]["index"] < 3]
+def test_the_lowest_of_a_row_is_marked_where_all_have_run(plan, cell, cells, found_of):
+    own = [each for each in cells if each.finished]
+    three = [each for each in own if each.split.index < 3]
     assert " *" not in plan_text(found_of(plan, own), "text").split("─\n")[1]
     german_l = blocks(plan)[1]
-    text = plan_text(found_of(plan, [*own, cell(plan, german_l, 3, nll=0.6, error=0.1)]), "text")
+    text = plan_text(found_of(plan, [*own, cell(german_l, 3, nll=0.6, error=0.1)]), "text")
     assert "NLL       0.500 ± 0.023 *  0.600 ± 0.000" in text
     assert "error     0.200 ± 0.000    0.100 ± 0.000 *" in text
     other = replace(plan, methods=(plan.methods[0], replace(plan.methods[1], split="folds:5")))  # other test rows
-    assert (
-        " *"
-        not in plan_text(found_of(other, [*own, cell(plan, german_l, 3, nll=0.6, error=0.1)]), "text").split("─\n")[1]
-    )
+    assert " *" not in plan_text(found_of(other, [*own, cell(german_l, 3, nll=0.6, error=0.1)]), "text").split("─\n")[1]
     assert "(3 of 4 splits)" in plan_text(found_of(plan, three), "text")
 
 

@@ -4,22 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from gpbench.bench.method import Timing
 from gpbench.bench.methods import methods
 from gpbench.bench.plan.blocks import blocks
+from gpbench.bench.plan.estimate import Size, estimate, training_seconds
 from gpbench.bench.plan.read import read_plan
-from gpbench.bench.plan.time import estimate
-from gpbench.bench.plan.work_model import _FAMILIES, Size, training_seconds
 
 SIZE = Size(n=1000, d=10, M=50, latents=1)
 RUNS = {name: one.resolve({}) for name, one in methods().items()}
 
 
 def seconds(name, size=SIZE, iterations=None, **settings):
-    return training_seconds(name, RUNS[name] | settings, size, iterations=iterations)
-
-
-def test_every_family_is_of_a_method():
-    assert set(_FAMILIES) <= set(methods())
+    return training_seconds(methods()[name], RUNS[name] | settings, size, iterations=iterations)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -44,9 +40,15 @@ def test_a_mini_batch_step_does_not_depend_on_the_rows(name):
 @pytest.mark.parametrize("name", [name for name, settings in RUNS.items() if "kernel" in settings])
 def test_steps_end_at_the_limit_or_where_schemes_of_the_family_converge(name):
     assert seconds(name, iterations=2) == pytest.approx(2 * seconds(name, iterations=1))
-    usual = _FAMILIES[name].usual
+    usual = methods()[name].timing.steps
     if usual is not None:
         assert seconds(name, iterations=10**9, max_iterations=10**9) <= usual * seconds(name, iterations=1) * (1 + 1e-9)
+
+
+def test_a_method_says_what_its_own_steps_take():
+    slow = replace(methods()["x-gpc"], timing=Timing(steps=10, overhead=1.0))
+    assert training_seconds(slow, RUNS["x-gpc"], SIZE) == pytest.approx(10.0, rel=1e-2)
+    assert training_seconds(slow, RUNS["x-gpc"], replace(SIZE, latents=3), iterations=2) == pytest.approx(6.0, rel=1e-2)
 
 
 def test_fixed_hyperparameters_settle_sooner():
