@@ -10,7 +10,6 @@ import sys
 import time
 
 import numpy as np
-from gpbench.schemes.jaakkola.logistic_bounds import jaakkola_jordan
 from scipy.linalg import blas, lapack
 from threadpoolctl import threadpool_limits
 
@@ -18,6 +17,7 @@ from gpbench.model.basis_old import Basis
 from gpbench.model.kernels import make_kernel
 from gpbench.schemes import klsp_sgd, svgpc
 from gpbench.schemes.jaakkola.collapsed import collapse, collapsed_gradient
+from gpbench.schemes.jaakkola.logistic_bounds import jaakkola_jordan
 from gpbench.schemes.klsp_sgd import KLSpSGD
 from gpbench.schemes.svgpc import SVGPC
 

@@ -55,7 +55,6 @@ NUMERIC_EXCEPTIONS = {
 
 #: Modules of schemes that every family may import.
 SHARED = {"base", "settings"}
-_SPLIT = "a part of a family in a file of its own"
 _MIXIN = "shared settings and loops, which go to settings, model or optimize"
 #: (family, imported) -> why it stands; * for every family.
 FAMILY_EXCEPTIONS = {
@@ -65,7 +64,6 @@ FAMILY_EXCEPTIONS = {
     ("*", "minibatch_training"): _MIXIN,
     ("*", "row_limit"): _MIXIN,
     ("*", "stochastic_settings"): _MIXIN,
-    ("gibbs", "gibbs_diagnostics"): _SPLIT,
 }
 
 #: Of data, what only declares; the rest opens files or asks the network.

@@ -44,10 +44,6 @@ BLOCK = 512
 class Predictor(Protocol):
     """What the harness needs of a posterior; other models than Gaussian processes can offer it too."""
 
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What is to be recorded about the fit, as JSON can hold it: ``jitter``, ``stopped_by``, hyper-parameters."""
-
     def predict(self, X: Rows, /) -> Prediction:
         """Predictive distribution of each row."""
 

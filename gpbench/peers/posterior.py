@@ -51,7 +51,7 @@ class ClippedPosterior(Posterior):
 def _build(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> ClippedPosterior:
     latents = unpack_latents(meta["latents"], arrays)
     likelihood = likelihood_from_spec(meta["likelihood"])
-    return ClippedPosterior(latents, likelihood, meta["classes"], meta["facts"], floor=meta["floor"])
+    return ClippedPosterior(latents, likelihood, meta["classes"], floor=meta["floor"])
 
 
 register_posterior(KIND, _build)

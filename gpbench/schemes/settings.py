@@ -47,6 +47,7 @@ __all__ = [
     "HeldOutRule",
     "KernelSettings",
     "Learned",
+    "binary_likelihood",
     "check_row_limit",
     "held_out_nll",
     "persist",
@@ -257,9 +258,7 @@ class BinaryScheme(GPSettings):
         UsageError
             The task is not binary.
         """
-        if task != "binary" or n_classes != 2:
-            raise UsageError(f"{self.name} does binary classification; got task {task} with {n_classes} classes")
-        return likelihood(self.link)
+        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
 
     def fit(
         self,
@@ -282,6 +281,19 @@ class BinaryScheme(GPSettings):
             lambda: self.start(X, y, inducing=inducing, likelihood=likelihood, classes=classes, rng=rng),
             on_step,
         )
+
+
+def binary_likelihood(name: str, link: str, *, task: str, n_classes: int) -> Likelihood:
+    """The Bernoulli likelihood with a link, for the scheme of that name.
+
+    Raises
+    ------
+    UsageError
+        The task is not binary.
+    """
+    if task != "binary" or n_classes != 2:
+        raise UsageError(f"{name} does binary classification; got task {task} with {n_classes} classes")
+    return likelihood(link)
 
 
 class HeldOutRule:

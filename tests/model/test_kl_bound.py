@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from gpbench.model.basis_old import Basis as OldBasis
 from gpbench.model.kernels import make_kernel
 from gpbench.model.kl_bound import KLBound
 from gpbench.model.latent import Latent
@@ -223,12 +222,12 @@ def test_inducing_inputs_at_all_rows_give_the_exact_evidence():
     def quadratics(rows):
         return Quadratic(constant[rows], y[rows] / 0.25, np.full(len(y[rows]), 4.0))
 
-    best = collapse(OldBasis(kernel, X, jitter=1e-10), X, quadratics)
+    best = collapse(basis, X, quadratics)
     C = kernel.cross(X, X) + 0.25 * np.eye(15)
     evidence = -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(2 * np.pi * C)[1])
     assert best.value == pytest.approx(evidence, abs=1e-6)
     parts = bound.split(x)
-    parts["m"][:], parts["L"][:] = best.q.m_w, np.linalg.cholesky(best.q.S_w)
+    parts["m"][:], parts["L"][:] = best.q.mean, np.linalg.cholesky(best.q.covariance)
     at = bound.at(x, X, y, basis=basis)
     assert at.value == pytest.approx(best.value, abs=1e-9)
     assert at.gradient[bound.q] == pytest.approx(np.zeros(bound.q.stop), abs=1e-6)
