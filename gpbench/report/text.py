@@ -1,18 +1,20 @@
-"""Names made safe for where they are printed, and columns lined up.
+"""Names made safe for where they are printed, columns lined up, and rows as csv.
 
 Names of data sets and settings come from files and plug-ins; none may break a table, or act on a terminal.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import TYPE_CHECKING
 
 from gpbench.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["columns", "escape_latex", "escape_markdown", "printable"]
+__all__ = ["columns", "csv_text", "escape_latex", "escape_markdown", "printable"]
 
 _LATEX = str.maketrans(
     {
@@ -42,6 +44,13 @@ def escape_latex(text: str) -> str:
 def escape_markdown(text: str) -> str:
     """Text that Markdown, also inside a table, prints as it is."""
     return printable(text).translate(_MARKDOWN)
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as csv, a line each; None is an empty cell, numbers are written in full."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue()
 
 
 def columns(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:

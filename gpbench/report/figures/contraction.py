@@ -7,8 +7,6 @@ the dashed line has come closer. No cells are needed: the distances are those of
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -18,9 +16,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpbench.bench.derived.stored import stored_arrays
-from gpbench.report.figures.series import finish, new_figure
-from gpbench.report.figures.style import STYLE, save_figure
-from gpbench.report.files import write_atomically
+from gpbench.report.figures.series import finish, new_figure, write_picture
+from gpbench.report.figures.style import STYLE
+from gpbench.report.text import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpbench.bench.derived.stored import Arrays
+    from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells
 
 __all__ = ["contraction", "render"]
@@ -42,13 +41,10 @@ Array = npt.NDArray[np.float64]
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and the ratios; see :mod:`gpbench.report.plan.renderers`."""
     arrays = stored_arrays(found)
-    picture, numbers = folder / f"{found.plan.item}.png", folder / f"{found.plan.item}.csv"
-    save_figure(contraction(found, arrays), picture)
-    write_atomically(numbers, _csv(arrays))
-    return [picture, numbers]
+    return write_picture(contraction(found.plan, arrays), found.plan, folder, numbers=_csv(arrays))
 
 
-def contraction(found: PlanCells, arrays: Arrays) -> Figure:
+def contraction(plan: Plan, arrays: Arrays) -> Figure:
     """The picture of distances, by kernel, likelihood and size."""
     sizes = sorted(map(int, arrays["sizes"]))
     colors = {size: mpl.colormaps["viridis"](0.92 * rank / max(len(sizes) - 1, 1)) for rank, size in enumerate(sizes)}
@@ -71,7 +67,7 @@ def contraction(found: PlanCells, arrays: Arrays) -> Figure:
             for size, color in colors.items()
         ]
         handles.append(Line2D([], [], linestyle="--", color="#404040", label="equal distances"))
-        return finish(drawn, found.plan, handles, notes=_notes(arrays))
+        return finish(drawn, plan, handles, notes=_notes(arrays))
 
 
 def _panel(ax: Axes, pairs: Sequence[tuple[Array, Array]], colors: Sequence[Any]) -> None:
@@ -110,10 +106,10 @@ def _notes(arrays: Arrays) -> list[str]:
 
 
 def _csv(arrays: Arrays) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["kernel", "likelihood", "M", "pairs", "median_ratio", "largest_ratio", "pairs_above_1"])
+    rows: list[list[object]] = [
+        ["kernel", "likelihood", "M", "pairs", "median_ratio", "largest_ratio", "pairs_above_1"]
+    ]
     for what, ratios in _ratios(arrays):
         numbers = (len(ratios), float(np.median(ratios)), float(ratios.max()), int((ratios > 1.0).sum()))
-        writer.writerow([*what, *numbers])
-    return file.getvalue()
+        rows.append([*what, *numbers])
+    return csv_text(rows)

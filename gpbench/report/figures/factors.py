@@ -7,17 +7,15 @@ the exact posterior beside the approximation. No cells are needed: the functions
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.lines import Line2D
 
 from gpbench.bench.derived.stored import stored_arrays
-from gpbench.report.figures.series import finish, new_figure
-from gpbench.report.figures.style import CLASS_COLORS, STYLE, save_figure
-from gpbench.report.files import write_atomically
+from gpbench.report.figures.series import finish, new_figure, write_picture
+from gpbench.report.figures.style import CLASS_COLORS, STYLE
+from gpbench.report.text import csv_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,10 +42,9 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
         ]
         notes = ["SEP's sites are all the same: the n-th root of the product that it keeps."]
         finish(drawn, found.plan, handles, notes=notes)
-    picture, numbers = folder / f"{found.plan.item}.png", folder / f"{found.plan.item}.csv"
-    save_figure(drawn, picture)
-    write_atomically(numbers, _csv(arrays))
-    return [picture, numbers]
+    moments = zip(["exact", *arrays["names"]], arrays["moments"].tolist(), strict=True)
+    numbers = csv_text([("posterior", "mean", "variance"), *((name, *both) for name, both in moments)])
+    return write_picture(drawn, found.plan, folder, numbers=numbers)
 
 
 def _factors(ax: Axes, arrays: Arrays, row: int) -> None:
@@ -72,12 +69,3 @@ def _posterior(ax: Axes, arrays: Arrays, row: int) -> None:
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("θ")
     ax.set_ylabel("density")
-
-
-def _csv(arrays: Arrays) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["posterior", "mean", "variance"])
-    for name, (mean, variance) in zip(["exact", *arrays["names"]], arrays["moments"].tolist(), strict=True):
-        writer.writerow([name, mean, variance])
-    return file.getvalue()

@@ -7,8 +7,6 @@ apart. What lies above a panel's axis is a triangle at its edge, as in sheth2015
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -29,10 +27,10 @@ from gpbench.report.figures.series import (
     points_of,
     series_of,
     series_styles,
+    write_picture,
 )
-from gpbench.report.figures.style import STYLE, save_figure
-from gpbench.report.files import write_atomically
-from gpbench.report.text import printable
+from gpbench.report.figures.style import STYLE
+from gpbench.report.text import csv_text, printable
 from gpbench.report.traces import SPREADS
 
 if TYPE_CHECKING:
@@ -54,11 +52,8 @@ _APART = 1.12
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and its numbers; see :mod:`gpbench.report.plan.renderers`."""
-    plan = found.plan
-    picture, numbers = folder / f"{plan.item}.png", folder / f"{plan.item}.csv"
-    save_figure(learning_curves(plan, found.results), picture)
-    write_atomically(numbers, _csv(plan, series_of(found.results)))
-    return [picture, numbers]
+    numbers = _csv(found.plan, series_of(found.results))
+    return write_picture(learning_curves(found.plan, found.results), found.plan, folder, numbers=numbers)
 
 
 def learning_curves(plan: Plan, cells: Sequence[PlanResult]) -> Figure:
@@ -177,15 +172,15 @@ def lost_cells(series: Sequence[Series]) -> list[str]:
 
 
 def _csv(plan: Plan, series: Sequence[Series]) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
     names = list(plan.sweep)
-    writer.writerow(["dataset", "method", "label", *names, "cells", "failed", "metric", plan.centre, plan.spread])
+    rows: list[list[object]] = [
+        ["dataset", "method", "label", *names, "cells", "failed", "metric", plan.centre, plan.spread]
+    ]
     for each in series:
         for metric in (*plan.metrics, "cpu_seconds"):
             point = points_of(plan, each, metric)
             swept = [each.sweep.get(name) for name in names]
             lost = point.cells - point.finished
-            numbers = [None if each is None or not math.isfinite(each) else each for each in (point.value, point.width)]
-            writer.writerow([each.dataset, each.method, each.label, *swept, point.cells, lost, metric, *numbers])
-    return file.getvalue()
+            numbers = [value if value is None or math.isfinite(value) else None for value in (point.value, point.width)]
+            rows.append([each.dataset, each.method, each.label, *swept, point.cells, lost, metric, *numbers])
+    return csv_text(rows)

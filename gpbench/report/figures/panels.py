@@ -18,8 +18,8 @@ from gpbench.bench.derived.stored import stored_arrays
 from gpbench.bench.plan.blocks import SYMBOLS
 from gpbench.errors import UsageError, unknown_name
 from gpbench.report.figures.learning_curves import lost_cells, swept_name
-from gpbench.report.figures.series import Series, finish, new_figure, series_of
-from gpbench.report.figures.style import CLASS_COLORS, STYLE, save_figure
+from gpbench.report.figures.series import Series, finish, new_figure, series_of, write_picture
+from gpbench.report.figures.style import CLASS_COLORS, STYLE
 from gpbench.report.text import printable
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ Array = npt.NDArray[Any]
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture; see :mod:`gpbench.report.plan.renderers`."""
-    picture = folder / f"{found.plan.item}.png"
-    save_figure(panels(found), picture)
-    return [picture]
+    return write_picture(panels(found), found.plan, folder)
 
 
 def panels(found: PlanCells) -> Figure:

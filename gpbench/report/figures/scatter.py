@@ -8,8 +8,6 @@ stands ``ITEM.csv``, its numbers.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +29,11 @@ from gpbench.report.figures.series import (
     points_of,
     series_of,
     series_styles,
+    write_picture,
 )
-from gpbench.report.figures.style import STYLE, save_figure, time_axis
-from gpbench.report.files import write_atomically
+from gpbench.report.figures.style import STYLE, time_axis
 from gpbench.report.groups import processors_of
-from gpbench.report.text import printable
+from gpbench.report.text import csv_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,12 +60,8 @@ _Point = tuple[float, float, float]
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and its numbers; see :mod:`gpbench.report.plan.renderers`."""
-    plan = found.plan
-    picture, numbers = folder / f"{plan.item}.png", folder / f"{plan.item}.csv"
-    drawn, text = agreement(found) if "against" in plan.figure else scatter(plan, found.results)
-    save_figure(drawn, picture)
-    write_atomically(numbers, text)
-    return [picture, numbers]
+    drawn, numbers = agreement(found) if "against" in found.plan.figure else scatter(found.plan, found.results)
+    return write_picture(drawn, found.plan, folder, numbers=numbers)
 
 
 def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:
@@ -93,9 +87,7 @@ def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:
     for each in series:
         panels[each.row, each.dataset].append(each)
     style = series_styles(series)
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["dataset", "label", *([join] if join else []), x, "metric", "value"])
+    rows: list[list[object]] = [["dataset", "label", *([join] if join else []), x, "metric", "value"]]
     with mpl.rc_context(STYLE):
         count = len(panels) * len(ys)
         columns = min(count, 3 if len(ys) == 1 else len(ys))
@@ -112,7 +104,7 @@ def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:
                 ax.set_ylabel(metric_label(y, [cell for each in own for cell in each.cells]))
                 for label, found in points.items():
                     for size, left, value in found:
-                        writer.writerow([dataset, label, *([size] if join else []), left, y, value])
+                        rows.append([dataset, label, *([size] if join else []), left, y, value])
         handles = [handle(label, each) for label, each in style.items()]
         notes = [f"Marks: {plan.centre} over splits."]
         if join:
@@ -121,7 +113,7 @@ def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:
             handles.append(ring)
         if x in _TIMES:
             notes.append(f"Times were taken on {cpus[0]}.")
-        return finish(drawn, plan, handles, notes=notes + lost_cells(series)), file.getvalue()
+        return finish(drawn, plan, handles, notes=notes + lost_cells(series)), csv_text(rows)
 
 
 def _points(plan: Plan, series: Sequence[Series], *, x: str, y: str, join: str) -> dict[str, list[_Point]]:
@@ -187,9 +179,9 @@ def agreement(found: PlanCells) -> tuple[Figure, str]:
         raise UsageError(f"there is no split that {against} and another method have finished")
     arrays = stored_arrays(found)
     style = series_styles(series)
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["dataset", "method", "against", "quantity", "rows", "correlation", "largest_difference", "rms"])
+    rows: list[list[object]] = [
+        ["dataset", "method", "against", "quantity", "rows", "correlation", "largest_difference", "rms"]
+    ]
     with mpl.rc_context(STYLE):
         drawn = new_figure(len(quantities), len(pairs), width=2.9, height=2.9)
         for row, (truth, other) in enumerate(pairs):
@@ -211,8 +203,8 @@ def agreement(found: PlanCells) -> tuple[Figure, str]:
                 words = f"correlation {correlation:.4f}\nlargest difference {largest:.3g}"
                 ax.text(0.03, 0.97, words, transform=ax.transAxes, va="top", fontsize=7, color="#404040")
                 rms = float(np.sqrt(np.mean((x - y) ** 2)))
-                writer.writerow([truth.dataset, other.label, truth.label, name, len(x), correlation, largest, rms])
-        return finish(drawn, plan, [], notes=["A mark is a test row; all splits together."]), file.getvalue()
+                rows.append([truth.dataset, other.label, truth.label, name, len(x), correlation, largest, rms])
+        return finish(drawn, plan, [], notes=["A mark is a test row; all splits together."]), csv_text(rows)
 
 
 def _common(truth: Series, other: Series) -> list[tuple[PlanResult, PlanResult]]:

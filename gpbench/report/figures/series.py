@@ -19,13 +19,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from gpbench.errors import UsageError
-from gpbench.report.figures.style import AXIS_LABELS, LEGEND_ROW, fit_legend, styles
+from gpbench.report.figures.style import AXIS_LABELS, LEGEND_ROW, fit_legend, picture_bytes, styles
+from gpbench.report.files import write_atomically
 from gpbench.report.plan.renderers import head_notes, plan_notes
 from gpbench.report.tables.summary import value_of
 from gpbench.report.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
@@ -46,6 +48,7 @@ __all__ = [
     "points_of",
     "series_of",
     "series_styles",
+    "write_picture",
 ]
 
 #: Likelihood -> label of the error's axis, which depends on the task.
@@ -200,6 +203,22 @@ def finish(drawn: Figure, plan: Plan, handles: Sequence[Artist], *, notes: Seque
     )
     legend.get_title().set_color("#595959")
     return drawn
+
+
+def write_picture(drawn: Figure, plan: Plan, folder: Path, *, numbers: str = "") -> list[Path]:
+    """Write a plan's picture as ``ITEM.png``, and its numbers as ``ITEM.csv`` where there are any.
+
+    Raises
+    ------
+    StoreError
+        A file cannot be written.
+    """
+    written = {folder / f"{plan.item}.png": picture_bytes(drawn)}
+    if numbers:
+        written[folder / f"{plan.item}.csv"] = numbers.encode("utf-8")
+    for path, content in written.items():
+        write_atomically(path, content)
+    return list(written)
 
 
 def axis_of_sizes(ax: Axes, values: Sequence[float]) -> None:

@@ -6,8 +6,6 @@ A row for each data set (and swept value) and metric, a column for each method; 
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import TYPE_CHECKING
 
@@ -17,7 +15,7 @@ from gpbench.report.plan.claims import claim_words
 from gpbench.report.plan.renderers import head_notes, plan_notes
 from gpbench.report.plan.verdicts import NOT_COMPARABLE, BlockNumbers, Entry, entries_of, tally
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
-from gpbench.report.text import escape_markdown, printable
+from gpbench.report.text import csv_text, escape_markdown, printable
 from gpbench.report.traces import SPREADS
 
 if TYPE_CHECKING:
@@ -162,20 +160,18 @@ def _best(found: Sequence[Entry | None], results: Sequence[BlockNumbers | None],
 
 def plan_csv(plan: Plan, results: Sequence[BlockNumbers]) -> str:
     """Every number in full: a line for each block and metric."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(
+    rows: list[list[object]] = [
         [
             *("dataset", "dataset_label", "method", "label", "swept", "split", "metric", "cells", "failed", "centre"),
             *(f"spread_{plan.spread}", "standard_error", "printed", "printed_spread", "verdict", "why", "processors"),
             *("quick",),
         ]
-    )
+    ]
     for result in results:
         block = result.block
         for metric, entry in result.entries.items():
             printed = entry.printed
-            writer.writerow(
+            rows.append(
                 [
                     *(block.dataset, plan.dataset_label(block.dataset), block.table.method.id, block.label),
                     *("; ".join(f"{name}={value}" for name, value in block.sweep.items()), block.split, metric),
@@ -186,7 +182,7 @@ def plan_csv(plan: Plan, results: Sequence[BlockNumbers]) -> str:
                     bool(plan.reduction.words),
                 ]
             )
-    return file.getvalue()
+    return csv_text(rows)
 
 
 def verdict_notes(plan: Plan, results: Sequence[BlockNumbers], *, timed: bool) -> list[str]:

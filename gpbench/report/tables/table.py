@@ -8,8 +8,6 @@ holds every number in full. Times are left out where they come from different pr
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import defaultdict
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpbench.errors import unknown_name
 from gpbench.report.tables.summary import Row, Statistics, processors
-from gpbench.report.text import columns, escape_latex, escape_markdown, printable
+from gpbench.report.text import columns, csv_text, escape_latex, escape_markdown, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -315,22 +313,20 @@ def _latex(shown: Display) -> str:
 
 
 def _csv(summary: Sequence[Row]) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(
+    timed = len(processors(summary)) <= 1
+    rows: list[list[object]] = [
         [
             *("dataset", "dataset_label", "method", "method_label", "split", "seeds", "cells", "failed", "stopped_by"),
             *("nll_mean", "nll_sd", "error_mean", "error_sd", "brier_mean", "brier_sd", "ece_mean", "ece_sd"),
             *("train_seconds_mean", "train_seconds_sd"),
             *("processors", "threads", "jobs"),
         ]
-    )
-    timed = len(processors(summary)) <= 1
+    ]
     for row in summary:
         seconds: Statistics = row["train_seconds"] if timed else {"mean": None, "sd": None}
         stopped_by = "; ".join(f"{reason} {count}" for reason, count in row["stopped_by"].items())
         statistics = (row["nll"], row["error"], row["brier"], row["ece"], seconds)
-        writer.writerow(
+        rows.append(
             [
                 *(row["dataset"], row["dataset_label"], row["method"], row["method_label"], row["split"]),
                 *(" ".join(map(str, row["seeds"])), row["cells"], row["failed"], stopped_by),
@@ -338,7 +334,7 @@ def _csv(summary: Sequence[Row]) -> str:
                 *("; ".join(row["processors"]), "; ".join(map(str, row["threads"])), row["jobs"]),
             ]
         )
-    return file.getvalue()
+    return csv_text(rows)
 
 
 #: Format -> how a display is written in it. Tables of every kind share these.
