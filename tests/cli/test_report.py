@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -294,3 +295,39 @@ def test_a_plan_in_a_file(results, flags, name, start):
     found = report(str(plan), "--output", name, *flags)
     assert (found.exit_code, found.stdout) == (0, f"{name}\n")
     assert Path(name).read_text(encoding="utf-8").startswith(start)
+
+
+def test_a_plan_s_picture_is_made_of_what_is_stored_alone(tmp_path, monkeypatch):
+    """Until a step of reproduce has computed what it needs, report says so and which command does; then no data."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    rows = [f"{a},{b},{int(a * b > 0)}" for a, b in X]
+    Path("moons.csv").write_text("\n".join(["a,b,c", *rows]), encoding="utf-8")
+    Path("mine.toml").write_text(
+        'title = "Mine"\nrender = "panels"\ndatasets = ["moons.csv"]\nsplit = "folds:2"\n'
+        "[methods.klsp]\nkernel = 'se'\n[sweep]\ninducing = [3]\n[quick]\nsplits = 1\niterations = 5\n",
+        encoding="utf-8",
+    )
+    made = CliRunner().invoke(main, ["reproduce", "mine.toml", "--quick", "--output", "made"])
+    assert made.exit_code == 0, made.stderr
+    (grids,) = (tmp_path / "results" / "runs").glob("panels-*.npz")
+    kept = grids.read_bytes()
+    grids.unlink()
+    for flags in (["--output", "again"], ["--format", "html"]):
+        done = report("mine.toml", "--quick", *flags)
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert done.stderr == (
+            "gpbench: mine: the grids of its panels are not computed yet; "
+            "`gpbench reproduce mine.toml --quick` computes them\n"
+        )
+    assert "`gpbench reproduce mine.toml --folds 1 --max-seconds 20.0 --quick`" in (
+        report("mine.toml", "--quick", "--folds", 1, "--max-seconds", 20, "--output", "again").stderr
+    )
+    grids.write_bytes(kept)
+    Path("moons.csv").write_text("", encoding="utf-8")
+    shutil.rmtree(tmp_path / "data")
+    assert report("mine.toml", "--quick", "--output", "again").exit_code == 0
+    assert Path("again", "mine.png").read_bytes() == Path("made", "mine.png").read_bytes()
+    assert not (tmp_path / "data").exists()

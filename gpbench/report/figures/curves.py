@@ -206,7 +206,7 @@ def _panel(
 def _limits(curves: Sequence[Curve], *, top: float | None) -> tuple[float, float]:
     """Lowest and highest value shown, so that the better end is seen whole.
 
-    Where more is better, values are looked at from ``top``: what an accuracy lacks of one is an error, whose scale
+    Where more is better, values are measured from ``top``: what an accuracy lacks of one is an error, whose scale
     tells an early spike from what is worth seeing.
     """
     if top is None:
