@@ -88,9 +88,13 @@ def distinct(cells: Iterable[Result]) -> list[Result]:
     return [same[0] if len(same) == 1 else max(same, key=_rank) for same in known.values()]
 
 
-def _rank(cell: Result) -> tuple[bool, str, str]:
-    """Finished before not, late before early; the JSON text settles ties, so that the order plays no part."""
-    return cell.finished, cell.ended, json.dumps(cell.to_json(), sort_keys=True)
+def _rank(cell: Result) -> tuple[bool, str, str, str]:
+    """Finished before not, late before early; the JSON text and a plan's label settle ties: the order plays no part."""
+    shown = _shown(cell)
+    return (
+        *(cell.finished, cell.ended),
+        *(json.dumps(cell.to_json(), sort_keys=True), "" if shown is None else shown.method),
+    )
 
 
 def group_cells(cells: Iterable[Result]) -> list[Group]:

@@ -90,7 +90,12 @@ class Step:
                 )
         if plan.reduction.words:
             found |= {name: min(found[name], most) for name, most in self.quick.items()}
-        return found | ({"seed": plan.seed} if self.methods else {})
+        found |= {"seed": plan.seed} if self.methods else {}
+        try:
+            canonical(found)
+        except (TypeError, ValueError):
+            raise UsageError(f"{plan.path}: [figure] must hold texts, numbers and lists; got {plan.figure}") from None
+        return found
 
     def load(self) -> Compute:
         """The function."""
@@ -171,9 +176,10 @@ def stored_arrays(found: PlanCells) -> dict[str, npt.NDArray[Any]]:
         raise NotComputed(f"{found.plan.id}: {step.what} are not computed yet")
     try:
         arrays = found.store.arrays(name)
-    except StoreError as error:
+        cells = json.loads(arrays.pop(_ABOUT).tobytes())["cells"]
+    except (StoreError, KeyError, ValueError) as error:
         raise NotComputed(f"{found.plan.id}: {step.what} are to be computed again: {error}") from error
-    if _contents(found) != json.loads(arrays.pop(_ABOUT).tobytes())["cells"]:
+    if cells != _contents(found):
         raise NotComputed(f"{found.plan.id}: {step.what} were computed from earlier runs of its cells")
     return arrays
 

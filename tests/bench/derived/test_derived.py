@@ -144,6 +144,9 @@ def test_damaged_files_are_told_and_made_anew(run, config):
         stored_arrays(found)
     derive(found, config)
     assert len(stored_arrays(found)["value"])
+    np.savez(path, strange=np.zeros(3))
+    with pytest.raises(NotComputed, match="are to be computed again: 'about'"):
+        stored_arrays(found)
 
 
 def test_nothing_half_written_is_left(run, config, monkeypatch):
@@ -200,6 +203,12 @@ def test_options_of_another_kind(plan_of, config, figure, message):
     plan = plan_of(f'title = "C"\nrender = "contraction"\n[figure]\n{figure}\n')
     with pytest.raises(UsageError, match=message):
         derive(PlanCells(plan, [], Store(config.store)), config)
+
+
+def test_options_that_are_no_words_or_numbers(run, config):
+    found = run(hyperparameters(PLAN) + "title = 2026-11-27\n")
+    with pytest.raises(UsageError, match=r"\[figure\] must hold texts, numbers and lists"):
+        derive(found, config)
 
 
 def test_widths_that_make_no_factors(plan_of, config):

@@ -7,6 +7,7 @@ import pytest
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.reduce import quick_form
+from gpbench.report.groups import group_cells
 from gpbench.report.plan.output import plan_text, write_plan
 from gpbench.report.plan.table import plan_csv
 from gpbench.report.plan.verdicts import entries_of
@@ -153,6 +154,11 @@ def test_the_lowest_of_a_row_is_marked_where_all_have_run(plan, cell, cells, fou
     other = replace(plan, methods=(plan.methods[0], replace(plan.methods[1], split="folds:5")))  # other test rows
     assert " *" not in plan_text(found_of(other, [*own, cell(german_l, 3, nll=0.6, error=0.1)]), "text").split("─\n")[1]
     assert "(3 of 4 splits)" in plan_text(found_of(plan, three), "text")
+
+
+def test_a_cell_of_two_variants_counts_once_whatever_the_order(plan, make_cell, plan_cell):
+    both = [plan_cell(make_cell(), block, plan) for block in blocks(plan)[:2]]
+    assert [[group.method_label for group in group_cells(cells)] for cells in (both, both[::-1])] == [["X"], ["X"]]
 
 
 def test_files_and_their_provenance(plan, cells, tmp_path, found_of):
