@@ -1,7 +1,7 @@
 """gpbench's stochastic schemes against rivals from other libraries: one step, and time to a common NLL, as ratios.
 
-Run ``GPBENCH_MIRROR=../shared/mirror python benchmarks/bench_peers.py [--seconds S] [DATASET...]``. Every method runs
-in the harness, on the same split, with the same kernel, inducing inputs and looks, one thread, one after another. The
+Run ``python benchmarks/bench_peers.py [--quick] [--seconds S] [DATASET...]``; GPBENCH_MIRROR names where files come from.
+Every method runs in the harness, on the same split, with the same kernel, inducing inputs and looks, one thread, one after another. The
 target is 1.02 times the best NLL that any method reaches (the mean of its last three looks). Times are training alone;
 start-up and compilation of a rival stand apart. Rivals whose environments are absent are named, with the command that
 installs them, and left out; so are data sets that cannot be had.
@@ -107,7 +107,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("datasets", nargs="*", default=DATASETS)
     parser.add_argument("--seconds", type=float, default=10.0, help="training seconds of each method on each set")
+    parser.add_argument("--quick", action="store_true", help="half a second on one embedded set, to show that it runs")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.datasets, arguments.seconds = DATASETS[:1], 0.5
     methods, config = choices(), load_config()
     for name in arguments.datasets:
         print(f"{name}:", flush=True)

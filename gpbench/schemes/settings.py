@@ -387,13 +387,23 @@ def persist(attempt: Callable[[], None], *, step_back: Callable[[], None], tries
 
 
 def search_of(
-    optimizer: str, *, memory: int = 20, gradient_tolerance: float, value_tolerance: float
+    optimizer: str,
+    *,
+    memory: int = 20,
+    gradient_tolerance: float,
+    value_tolerance: float,
+    gradient_error: float = SCG.gradient_error,
 ) -> Callable[..., LBFGSB | SCG]:
-    """Which search a scheme's settings ask for; what it returns takes fields to change, such as ``max_iterations``."""
+    """Which search a scheme's settings ask for; what it returns takes fields to change, such as ``max_iterations``.
+
+    ``gradient_error`` is what an inner loop leaves in the gradient; see :class:`gpbench.optimize.scg.SCG`.
+    """
 
     def search(**changed: Any) -> LBFGSB | SCG:
         if optimizer == "scg":
-            scg = SCG(gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance)
+            scg = SCG(
+                gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance, gradient_error=gradient_error
+            )
             return replace(scg, **changed)
         lbfgsb = LBFGSB(memory=memory, gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance)
         return replace(lbfgsb, **changed)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -58,16 +59,18 @@ def test_start_kernel_inducing_inputs_and_versions_are_handed_over(fake, moons):
 
 def test_the_harness_stops_at_its_iteration_and_keeps_the_rivals_time(fake):
     clock = Clock()
+    began = time.perf_counter()
     clock.start()
     watcher = Watcher(clock, lambda q: (float(q.latents[0].m_w[0]), 0.0), limits=Limits(iterations=57))
     found = fake(on_step=watcher, max_iterations=1000)
     clock.stop()
+    passed = time.perf_counter() - began
     assert found.iterations == watcher.iteration == 57
     assert watcher.stopped_by == "iterations"
     assert found.stopped_by == "on_step"
     assert watcher.trace.iteration[0] == 1
     assert watcher.trace.nll == watcher.trace.iteration  # each look saw the state of its own step
-    assert clock.seconds < found.facts["startup_seconds"]  # 57 empty steps; Python alone takes longer to start
+    assert clock.seconds + found.facts["startup_seconds"] <= passed  # neither holds a part of the other
 
 
 def test_time_for_choosing_inducing_inputs_counts(fake, monkeypatch):

@@ -11,6 +11,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.klsp:KLSp",
+        version=2,
         timing=Timing(steps=900, overhead=1.5e-3, per_input=5e-7),
     ),
     Method(
@@ -19,7 +20,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.mfsp:MFSp",
-        version=2,
+        version=3,
         timing=Timing(steps=500, overhead=3e-3, per_input=1e-6),
     ),
     Method(
@@ -35,7 +36,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.sparse_map:SparseMAPScheme",
-        version=2,
+        version=3,
         timing=Timing(steps=400, overhead=3e-3, per_input=1e-6),
     ),
     Method(
@@ -44,7 +45,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.nested.kl:KL",
-        version=2,
+        version=3,
         timing=Timing(steps=12, overhead=1e-2, load=2.0),
     ),
     Method(

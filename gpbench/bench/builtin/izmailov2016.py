@@ -14,6 +14,7 @@ METHODS = (
         paper="izmailov2016",
         scheme="gpbench.schemes.klsp:KLSp",
         preset={"link": "logit", "whiten": False, "learn_inducing": False, "freeze_iterations": 0},
+        version=2,
         timing=Timing(steps=900, load=0.8),
     ),
     Method(

@@ -18,13 +18,14 @@ Rasmussen's KL), which leaves open how hyper-parameters are learned: here on F i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from gpbench.errors import UsageError
 from gpbench.model.posterior import Posterior
+from gpbench.optimize.scg import SCG
 from gpbench.schemes.base import setting
 from gpbench.schemes.batch_settings import OptimizerChoice
 from gpbench.schemes.binary import binary_likelihood, trained
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gpbench.model.kernels import Kernel
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.lbfgsb import LBFGSB
     from gpbench.schemes.base import OnStep
 
 __all__ = ["KL"]
@@ -69,6 +71,11 @@ class KL(OptimizerChoice, KernelSettings):
             The task is not binary.
         """
         return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
+
+    def climber(self, **changed: Any) -> LBFGSB | SCG:
+        """The search; the gradient is as exact as the inner loop's end, which is told by a residual, not by a step."""
+        search = super().climber(**changed)
+        return replace(search, gradient_error=self.inner_tolerance) if isinstance(search, SCG) else search
 
     def fit(
         self,
