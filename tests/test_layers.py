@@ -60,7 +60,6 @@ _MIXIN = "shared settings and loops, which go to settings, model or optimize"
 FAMILY_EXCEPTIONS = {
     ("*", "batch_settings"): _MIXIN,
     ("*", "binary"): _MIXIN,
-    ("*", "ep_targets"): _MIXIN,
     ("*", "minibatch_training"): _MIXIN,
     ("*", "row_limit"): _MIXIN,
     ("*", "stochastic_settings"): _MIXIN,
