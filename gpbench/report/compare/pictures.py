@@ -12,7 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import FACTOR
-from gpbench.report.figures.style import LEGEND_ROW, STYLE, fit_legend, save_figure, styles, time_axis
+from gpbench.report.figures.style import LEGEND_ROW, RC, fit_legend, save_figure, styles, time_axis
 from gpbench.report.files import write_atomically
 from gpbench.report.tables.table import ENDINGS
 from gpbench.report.tables.table import METRICS as HEADS
@@ -41,7 +41,7 @@ def rank_figure(found: Comparison, *, metric: str = "nll") -> Figure:
     ranking = found.rankings.get(metric)
     if ranking is None or not ranking.datasets:
         raise UsageError(f"there is no data set with the {HEADS[metric]} of all methods, so that there are no ranks")
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         return _ranks(ranking, styles([(each.method, each.label) for each in found.contenders]))
 
 
@@ -56,7 +56,7 @@ def profile_figure(found: Comparison) -> Figure:
     if not found.profiles:
         raise UsageError("there is no data set where all methods meet and their times compare, so no profiles")
     style_of = styles([(each.method, each.label) for each in found.contenders])
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         drawn = Figure(figsize=(5.6, 3.9), layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
         ax = drawn.add_subplot()
         highest = max(2.0, *(float(each.ratio[-1]) for each in found.profiles))

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.report.figures.series import finish, new_figure, write_picture
-from gpbench.report.figures.style import STYLE
+from gpbench.report.figures.style import RC
 from gpbench.report.text import csv_text
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def contraction(plan: Plan, arrays: Arrays) -> Figure:
     colors = {size: mpl.colormaps["viridis"](0.92 * rank / max(len(sizes) - 1, 1)) for rank, size in enumerate(sizes)}
     by_size = [(list(arrays["sizes"]).index(size), colors[size]) for size in sizes]
     kernels, names = arrays["kernels"], arrays["likelihoods"]
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         drawn = new_figure(len(names), len(kernels), width=2.6, height=2.5)
         for row, kernel in enumerate(kernels):
             for column, name in enumerate(names):
@@ -74,7 +74,7 @@ def _panel(ax: Axes, pairs: Sequence[tuple[Array, Array]], colors: Sequence[Any]
     """Distances before and after, (R,) each, for each size."""
     ax.set_xscale("log")
     ax.set_yscale("log")
-    for axis in (ax.xaxis, ax.yaxis):  # matplotlib's own labels are formulas, which STYLE does not set
+    for axis in (ax.xaxis, ax.yaxis):  # matplotlib's own labels are formulas, which RC does not set
         axis.set_major_locator(LogLocator(numticks=6))
         axis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
         axis.set_minor_formatter(NullFormatter())

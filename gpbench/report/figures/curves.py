@@ -29,7 +29,7 @@ from gpbench.errors import UsageError, unknown_name
 from gpbench.report.figures.style import (
     AXIS_LABELS,
     LEGEND_ROW,
-    STYLE,
+    RC,
     Style,
     check_ending,
     fit_legend,
@@ -109,7 +109,7 @@ def figure(
         raise UsageError(
             f"curves over time need cells of one processor; these ran on {len(cpus)} ({'; '.join(cpus)}): choose one"
         )
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         words = [*notes, f"times taken on {cpus[0]}"]
         return _draw(groups, metrics, spread, words, head=head)
 

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.report.figures.series import finish, new_figure, write_picture
-from gpbench.report.figures.style import CLASS_COLORS, STYLE
+from gpbench.report.figures.style import CLASS_COLORS, RC
 from gpbench.report.text import csv_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = ["render"]
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and the moments; see :mod:`gpbench.report.plan.renderers`."""
     arrays = stored_arrays(found)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         drawn = new_figure(2, 2, width=3.4, height=2.2)
         for row in range(len(arrays["names"])):
             _factors(drawn.add_subplot(2, 2, 2 * row + 1), arrays, row)

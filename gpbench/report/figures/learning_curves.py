@@ -29,7 +29,7 @@ from gpbench.report.figures.series import (
     series_styles,
     write_picture,
 )
-from gpbench.report.figures.style import STYLE
+from gpbench.report.figures.style import RC
 from gpbench.report.text import csv_text, printable
 from gpbench.report.traces import SPREADS
 
@@ -73,7 +73,7 @@ def learning_curves(plan: Plan, cells: Sequence[PlanResult]) -> Figure:
     for each in series:
         panels[each.row, each.dataset][each.label].append(each)
     style = series_styles(series)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         per_row = max(1, 3 // len(metrics)) * len(metrics)
         count = len(panels) * len(metrics)
         columns = min(count, per_row)

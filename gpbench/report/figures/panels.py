@@ -19,7 +19,7 @@ from gpbench.bench.plan.blocks import SYMBOLS
 from gpbench.errors import UsageError, unknown_name
 from gpbench.report.figures.learning_curves import lost_cells, swept_name
 from gpbench.report.figures.series import Series, finish, new_figure, series_of, write_picture
-from gpbench.report.figures.style import CLASS_COLORS, STYLE
+from gpbench.report.figures.style import CLASS_COLORS, RC
 from gpbench.report.text import printable
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def panels(found: PlanCells) -> Figure:
     if not any(each.finished for each in known):
         raise UsageError("there are no finished cells to draw")
     arrays = stored_arrays(found)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         drawn = new_figure(len(titles), len(rows), width=1.75, height=1.85)
         for number, row in enumerate(rows):
             for column, each in enumerate(row):

@@ -31,7 +31,7 @@ from gpbench.report.figures.series import (
     series_styles,
     write_picture,
 )
-from gpbench.report.figures.style import STYLE, time_axis
+from gpbench.report.figures.style import RC, time_axis
 from gpbench.report.groups import processors_of
 from gpbench.report.text import csv_text, printable
 
@@ -88,7 +88,7 @@ def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:
         panels[each.row, each.dataset].append(each)
     style = series_styles(series)
     rows: list[list[object]] = [["dataset", "label", *([join] if join else []), x, "metric", "value"]]
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         count = len(panels) * len(ys)
         columns = min(count, 3 if len(ys) == 1 else len(ys))
         drawn = new_figure(columns, -(-count // columns), width=3.2, height=2.6)
@@ -182,7 +182,7 @@ def agreement(found: PlanCells) -> tuple[Figure, str]:
     rows: list[list[object]] = [
         ["dataset", "method", "against", "quantity", "rows", "correlation", "largest_difference", "rms"]
     ]
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         drawn = new_figure(len(quantities), len(pairs), width=2.9, height=2.9)
         for row, (truth, other) in enumerate(pairs):
             left, right = (_predictions(each, arrays) for each in zip(*_common(truth, other), strict=True))

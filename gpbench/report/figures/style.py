@@ -46,7 +46,7 @@ __all__ = [
     "AXIS_LABELS",
     "CLASS_COLORS",
     "LEGEND_ROW",
-    "STYLE",
+    "RC",
     "STYLES",
     "Style",
     "check_ending",
@@ -63,7 +63,7 @@ __all__ = [
 Array = npt.NDArray[np.float64]
 
 #: matplotlib's settings while a figure is made and saved.
-STYLE: Any = {  # the type that matplotlib wants lists every setting there is
+RC: Any = {  # the type that matplotlib wants lists every setting there is
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that pictures are the same everywhere
     "font.size": 8.5,
     "axes.titlesize": 9.5,
@@ -360,14 +360,14 @@ def picture_bytes(drawn: Figure, ending: str = ".png", *, dpi: int = 200) -> byt
     Parameters
     ----------
     drawn : Figure
-        Made within :data:`gpbench.report.figures.style.STYLE`.
+        Made within :data:`gpbench.report.figures.style.RC`.
     ending : str
         One of :data:`gpbench.report.files.PICTURES`.
     dpi : int
         Dots per inch, for png.
     """
     file = io.BytesIO()
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         drawn.savefig(file, format=ending[1:], dpi=dpi, metadata=_UNDATED[ending])
     return file.getvalue()
 
