@@ -10,8 +10,8 @@ from time import thread_time
 import numpy as np
 from _timing import Report, fit, seconds_of, turns
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.clock import Clock, LogGrid
-from gpbench.bench.limits import Limits
 from gpbench.bench.trace import Watcher
 from gpbench.schemes.base import Step
 

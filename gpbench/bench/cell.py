@@ -12,16 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping  # noqa: TC003  # gpbench.typed reads the annotations
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpbench.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "CONTENT",

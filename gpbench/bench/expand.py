@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpbench.bench.choices import Choice
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
-    from gpbench.model.inducing import InducingRule
 
 __all__ = ["Request", "expand", "protocol_of"]
 
@@ -94,9 +93,10 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
         seen.add((dataset.id, dataset.checksum))
         count = protocol.count(dataset)
         indices = _indices(request, count, dataset)
+        limit = request.limits.train_rows
+        fewest = min((protocol.training_rows(dataset, index, train_rows=limit) for index in indices), default=dataset.n)
         for choice in request.choices:
-            _check_choice(choice, dataset)
-            _check_inducing(choice, dataset, protocol, request, indices)
+            _check_choice(choice, dataset, protocol, rows=fewest)
         for index in indices:
             split = SplitSpec(protocol=protocol.text, index=index, count=count, seed=request.seed)
             tasks += [_task(request, choice, dataset, source=source, split=split) for choice in request.choices]
@@ -114,13 +114,18 @@ def _task(request: Request, choice: Choice, dataset: Dataset, *, source: Source,
     )
 
 
-def _check_choice(choice: Choice, dataset: Dataset) -> None:
-    """See that a method, and the one that it has its hyper-parameters from, can do a data set with its settings."""
+def _check_choice(choice: Choice, dataset: Dataset, protocol: Protocol, *, rows: int) -> None:
+    """See that a method, and the one that it has its hyper-parameters from, can do a data set with its settings.
+
+    ``rows`` is the number of training rows of the split that has the fewest.
+    """
     choice.method.check_task(dataset.task, dataset.id)
     likelihood = choice.likelihood(dataset)
     _check_kernel(choice, dataset)
+    if protocol.kind != "active":  # there the active set gives the inducing inputs
+        _check_inducing(choice, dataset, protocol, rows=rows)
     if choice.origin is not None:
-        _check_choice(choice.origin, dataset)
+        _check_choice(choice.origin, dataset, protocol, rows=rows)
         check_likelihoods(choice, likelihood, choice.origin.likelihood(dataset), dataset=dataset)
 
 
@@ -143,48 +148,20 @@ def _check_kernel(choice: Choice, dataset: Dataset) -> None:
             raise UsageError(f"method {choice.method.id}: {error}") from None
 
 
-def _check_inducing(
-    choice: Choice, dataset: Dataset, protocol: Protocol, request: Request, indices: Sequence[int]
-) -> None:
-    """Refuse more inducing points than a split has training rows, before its cell fails."""
+def _check_inducing(choice: Choice, dataset: Dataset, protocol: Protocol, *, rows: int) -> None:
+    """Refuse more inducing points than a split has training rows."""
     rule = inducing_rule(choice.settings, seed=0)
-    if protocol.kind == "active" or not indices:  # an active set gives the inducing inputs
+    if rule.rule == "none":
         return
-    if rule.rule != "none" and not _has(rule, _fewest(dataset, protocol, request)):
-        splits = (
-            protocol.split(dataset, index, seed=request.seed, train_rows=request.limits.train_rows) for index in indices
-        )
-        rows = min(len(split.train) for split in splits)
-        try:
-            rule.number(rows)
-        except UsageError as error:
-            less = rows - rows % 10 or rows
-            raise UsageError(
-                f"method {choice.method.id} on {dataset.id}: {error}; "
-                f"{protocol.text} leaves no more to train on; --inducing {less}"
-            ) from None
-    if choice.origin is not None:
-        _check_inducing(choice.origin, dataset, protocol, request, indices)
-
-
-def _has(rule: InducingRule, rows: int) -> bool:
-    """Whether so many rows have the rule's inducing points."""
     try:
         rule.number(rows)
-    except UsageError:
-        return False
-    return True
-
-
-def _fewest(dataset: Dataset, protocol: Protocol, request: Request) -> int:
-    """Training rows that a split has at the least, without making it."""
-    if protocol.kind == "given":
-        return 0
-    if protocol.kind == "holdout":
-        rows = dataset.n - (int(protocol.size) if protocol.size >= 1 else round(protocol.size * dataset.n))
-    else:  # each class's rows are dealt out for themselves
-        rows = dataset.n - dataset.n // protocol.parts - max(len(dataset.classes), 1)
-    return min(rows, request.limits.train_rows or rows)
+    except UsageError as error:
+        asked = choice.settings["inducing"]
+        fits = rows // 10 * 10 or rows
+        raise UsageError(
+            f"method {choice.method.id} on {dataset.id}, {protocol.text}: fewer training rows than inducing points: "
+            f"{rows} training rows, {asked} inducing points; --inducing {fits} fits"
+        ) from error
 
 
 def protocol_of(split: str | None, folds: int | None) -> str:

@@ -143,7 +143,8 @@ def dataset_id(name: str) -> str:
         return name
     base = name.partition(":")[0]
     if base not in entries():
-        return Path(name).name
+        file, colons, member = name.partition("::")
+        return f"{Path(file).name}{colons}{member}"
     base, rows = generators.parse(name)
     return base if rows is None or rows == entries()[base].n else f"{base}:{rows}"
 

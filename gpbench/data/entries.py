@@ -34,7 +34,7 @@ from gpbench.data.catalogue import Edition, Entry, File, Part
 from gpbench.data.dataset import TASKS
 from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError
-from gpbench.toml import Table, read_toml
+from gpbench.toml import TomlTable, read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,14 +80,14 @@ def read_file(path: Path) -> list[Entry]:
     return [_entry(name, table, top, files) for name, table in top.tables("datasets").items()]
 
 
-def _file(table: Table) -> File:
+def _file(table: TomlTable) -> File:
     found = table.build(File)
     if found.path.count("/") != 2 or ".." in found.path or found.path.startswith("/"):
         raise table.error(f"path must be <source>/<data set>/<file>; got {found.path!r}", key="path")
     return found
 
 
-def _entry(name: str, table: Table, top: Table, files: Mapping[str, File]) -> Entry:
+def _entry(name: str, table: TomlTable, top: TomlTable, files: Mapping[str, File]) -> Entry:
     """A table of [datasets]; what it does not say of source, licence and citation, the top of the file does."""
     table.only(_ENTRY)
     task = table.text("task", among=TASKS)
@@ -113,11 +113,11 @@ def _entry(name: str, table: Table, top: Table, files: Mapping[str, File]) -> En
     )
 
 
-def _edition(form: Table, table: Table, task: str, files: Mapping[str, File]) -> Edition:
+def _edition(form: TomlTable, table: TomlTable, task: str, files: Mapping[str, File]) -> Edition:
     """A table of [[datasets.NAME.editions]]; what it does not say, the data set's own table does."""
     form.only(("name", *_FORM))
 
-    def settled(key: str) -> Table:
+    def settled(key: str) -> TomlTable:
         return form if key in form else table
 
     parts = tuple(_part(one, files) for one in settled("parts").array("parts"))
@@ -138,7 +138,7 @@ def _edition(form: Table, table: Table, task: str, files: Mapping[str, File]) ->
     )
 
 
-def _part(table: Table, files: Mapping[str, File]) -> Part:
+def _part(table: TomlTable, files: Mapping[str, File]) -> Part:
     """A file's share; keys beside its own are options of its format."""
     name = table.text("file", among=files)
     return Part(
@@ -150,6 +150,6 @@ def _part(table: Table, files: Mapping[str, File]) -> Part:
     )
 
 
-def _counts(table: Table) -> dict[str, int]:
+def _counts(table: TomlTable) -> dict[str, int]:
     counts = table.table("counts")
     return {label: counts.integer(label, least=0) for label in counts}

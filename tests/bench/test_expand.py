@@ -25,7 +25,8 @@ def test_a_split_that_there_is_not(index):
 
 def test_inducing_points_are_counted_where_the_split_does_not_give_them():
     few = FakeSource(name="few", n=3)  # `points` asks for four inducing points
-    with pytest.raises(UsageError, match="method points on few: fewer rows than inducing points"):
+    message = "method points on few, folds:2: fewer training rows than inducing points: 1 training rows, 4"
+    with pytest.raises(UsageError, match=message):
         expand(request(POINTS, source=few, split="folds:2"))
     assert len(expand(request(POINTS, source=few, split="active:1/2"))) == 2
 
@@ -54,5 +55,4 @@ def test_inducing_points_are_no_more_than_the_training_rows_of_a_split(split, li
     with pytest.raises(UsageError) as caught:
         asked(str(rows + 1))
     said = str(caught.value)
-    assert f"{rows} rows, {rows + 1} inducing points" in said
-    assert f"{split} leaves no more to train on; --inducing {rows // 10 * 10}" in said
+    assert f"{rows} training rows, {rows + 1} inducing points; --inducing {rows // 10 * 10} fits" in said

@@ -183,7 +183,7 @@ def test_scaling_is_that_of_a_plan(fake, place):
         (["--set", "rate"], "--set expects name=value; got 'rate'"),
         (["--batch-size", "5"], "--batch-size applies to none of the methods fake"),
         (["--kernel", "cubic"], "setting kernel must be one of se, linear; got 'cubic'"),
-        (["-m", "points", "--inducing", "570"], "fewer rows than inducing points"),
+        (["-m", "points", "--inducing", "570"], "fewer training rows than inducing points"),
         (["--split", "fold:3"], "unknown split protocol 'fold'; did you mean folds"),
         (["--split", "folds:3", "--folds", "3"], "--split folds:3 and --folds 3 exclude one another"),
         (["--folds", "1"], "folds:1"),

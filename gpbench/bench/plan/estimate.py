@@ -218,7 +218,7 @@ def _inducing(count: str, n: int, protocol: Protocol) -> int:
 
 
 def _rows(settings: Mapping[str, Any], size: Size) -> int:
-    """Rows that a step looks at."""
+    """Rows of a step."""
     if settings.get("rows") == "subset":
         return min(size.n, size.M)
     return min(size.n, int(settings["batch_size"])) if settings.get("batch_size") else size.n

@@ -20,7 +20,7 @@ from gpbench.data.catalogue import entry
 from gpbench.data.scaling import SCALINGS
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError, unknown_name
-from gpbench.toml import Table, read_toml
+from gpbench.toml import TomlTable, read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -156,13 +156,14 @@ class _Names:
         return found
 
 
-def _datasets(top: Table, *, needed: bool) -> tuple[str, ...]:
+def _datasets(top: TomlTable, *, needed: bool) -> tuple[str, ...]:
     """The data sets: of the catalogue, or files beside the plan or in the current folder; none has another's id."""
     names = top.texts("datasets") if needed else top.texts("datasets", ())
     if needed and not names:
         raise top.error("a plan needs at least one data set", key="datasets")
     for name in names:
-        if name.startswith("openml:") or Path(name).is_file() or (top.path.parent / name).is_file():
+        file = name.partition("::")[0]  # without a member of an archive
+        if name.startswith("openml:") or Path(file).is_file() or (top.path.parent / file).is_file():
             continue
         try:
             entry(generators.parse(name)[0])
@@ -177,7 +178,7 @@ def _datasets(top: Table, *, needed: bool) -> tuple[str, ...]:
     return names
 
 
-def _method(name: str, table: Table) -> PlanMethod:
+def _method(name: str, table: TomlTable) -> PlanMethod:
     """A table of [methods]."""
     wanted = table.text("method", name)
     if wanted not in methods():
@@ -200,7 +201,7 @@ def _method(name: str, table: Table) -> PlanMethod:
     )
 
 
-def _overrides(around: Table, names: _Names) -> dict[str, Override]:
+def _overrides(around: TomlTable, names: _Names) -> dict[str, Override]:
     """The tables of [overrides]."""
     for name in around:
         if name not in names.datasets:
@@ -209,7 +210,7 @@ def _overrides(around: Table, names: _Names) -> dict[str, Override]:
     return {name: _override(around.table(name), names) for name in around}
 
 
-def _override(table: Table, names: _Names) -> Override:
+def _override(table: TomlTable, names: _Names) -> Override:
     table.only(each.name for each in fields(Override))
     split = table.text("split", None)
     if split is not None:
@@ -235,7 +236,7 @@ def _override(table: Table, names: _Names) -> Override:
     )
 
 
-def _quick(table: Table, names: _Names) -> Quick:
+def _quick(table: TomlTable, names: _Names) -> Quick:
     """The table [quick]."""
     table.only(each.name for each in fields(Quick))
     sweep, settings, default = table.table("sweep"), table.table("settings"), Quick()
@@ -253,7 +254,7 @@ def _quick(table: Table, names: _Names) -> Quick:
     )
 
 
-def _sweep(table: Table, names: _Names, splits: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+def _sweep(table: TomlTable, names: _Names, splits: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """The table [sweep]: values of settings, of limits, and of words that stand in braces in the plan's splits."""
     words = {word for split in splits for word in re.findall(r"\{(\w+)\}", split)}
     known = names.settings
@@ -269,7 +270,7 @@ def _sweep(table: Table, names: _Names, splits: Sequence[str]) -> dict[str, tupl
     return found
 
 
-def _check_settings(body: Mapping[str, Any], table: Table, known: Mapping[str, list[Method]]) -> None:
+def _check_settings(body: Mapping[str, Any], table: TomlTable, known: Mapping[str, list[Method]]) -> None:
     """See that at least one method has each setting, and that those that have it take its value."""
     for name, value in body.items():
         if name not in known:
@@ -281,21 +282,21 @@ def _check_settings(body: Mapping[str, Any], table: Table, known: Mapping[str, l
                 raise table.error(error, key=name) from None
 
 
-def _limits(around: Table) -> Limits:
+def _limits(around: TomlTable) -> Limits:
     """The limits that a table gives under ``limits``."""
     table = around.table("limits")
     table.only(_LIMITS)
     return _check_limits(table, around, "limits")
 
 
-def _check_limits(body: Mapping[str, Any], table: Table, key: str) -> Limits:
+def _check_limits(body: Mapping[str, Any], table: TomlTable, key: str) -> Limits:
     try:
         return Limits(**body)
     except UsageError as error:
         raise table.error(error, key=key) from None
 
 
-def _check_split(split: str, names: _Names, table: Table) -> None:
+def _check_split(split: str, names: _Names, table: TomlTable) -> None:
     """See that a split is one, whose words in braces are swept."""
     try:
         Protocol.parse(split.format(**{word: values[0] for word, values in names.sweep.items()}))
@@ -305,7 +306,7 @@ def _check_split(split: str, names: _Names, table: Table) -> None:
         raise table.error(error, key="split") from None
 
 
-def _once(names: Iterable[str], table: Table, key: str) -> None:
+def _once(names: Iterable[str], table: TomlTable, key: str) -> None:
     """Two rows of one name could not be told apart."""
     seen: set[str] = set()
     for name in names:

@@ -307,8 +307,9 @@ def source_of(plan: Plan, name: str, config: Config) -> Source:
     UsageError
         There is no such data set.
     """
-    beside = plan.path.parent / name
-    return sources([str(beside) if Path(name).suffix and beside.is_file() else name], config)[0]
+    file = name.partition("::")[0]  # without a member of an archive
+    beside = Path(file).suffix and (plan.path.parent / file).is_file()
+    return sources([str(plan.path.parent / name) if beside else name], config)[0]
 
 
 def _tasks(block: Block, source: Source, dataset: Dataset, *, jobs: int, threads: int) -> list[Task]:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpbench.model.basis import row_blocks
 from gpbench.model.sites import cavity, cavity_evidence, matched_site, tilted
-from gpbench.model.whitened import row_blocks
 from gpbench.optimize.fixed_point import Proposal
 
 if TYPE_CHECKING:

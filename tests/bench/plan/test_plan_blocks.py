@@ -99,7 +99,7 @@ def test_a_task_that_a_method_cannot_do_is_refused(tmp_path):
 
 
 def test_settings_that_contradict_one_another_are_refused_with_the_plan(tmp_path):
-    text = HEAD + '[methods.vi-taylor]\nvariant = "full"\n'
+    text = HEAD + '[methods.vi-taylor]\nvariant = "hybrid"\n'
     with pytest.raises(UsageError, match=r"mine.toml: vi-taylor on german: Taylor's expansion needs variant alternate"):
         blocks(plan(tmp_path, text))
 
@@ -190,6 +190,7 @@ def test_stored_cells_are_found_without_the_data(tmp_path):
         ("waveform3:50", "waveform3:50"),
         ("openml:31", "openml:31"),
         ("data/mine.csv", "mine.csv"),
+        ("data/mine.zip::part/rows.csv", "mine.zip::part/rows.csv"),
     ],
 )
 def test_ids_of_data_sets_in_results(name, known):

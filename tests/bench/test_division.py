@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpbench.bench import mapped as module
-from gpbench.bench.mapped import mapped
+from gpbench.bench import division as module
+from gpbench.bench.division import mapped
 from gpbench.data.scaling import ScaledRows, standardise
 
 
