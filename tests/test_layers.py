@@ -23,9 +23,7 @@ MAY_IMPORT = {
     "cli": {"report", "bench", "peers", "data"},
 }
 #: (module, imported) -> why it stands against that.
-EXCEPTIONS = {
-    ("gpbench.model.kl_bound", "gpbench.optimize.unknowns"): "the bound counts its own unknowns; a circle of two",
-}
+EXCEPTIONS: dict[tuple[str, str], str] = {}
 #: Where only arrays are known.
 NUMERIC = ("model", "optimize", "schemes")
 #: Of the root, what these may import.
