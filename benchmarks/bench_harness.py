@@ -10,8 +10,8 @@ from time import thread_time
 import numpy as np
 from _timing import Report, fit, seconds_of, turns
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.clock import Clock, LogGrid
-from gpbench.bench.limits import Limits
 from gpbench.bench.trace import Watcher
 from gpbench.schemes.base import Step
 
@@ -73,6 +73,7 @@ def main():
                 assert len(watcher.trace.iteration) > 1, "expected looks while it trains"
                 return clock.cpu_seconds
 
+            bare()  # what a process does once is behind it
             found = turns({"bare": bare, "watched": watched}, rounds=rounds)
             steps = np.array(found["bare"]) / iterations
             print(f"hyper-parameters {kind}")

@@ -59,7 +59,7 @@ class Task:
     jobs : int
         Cells that run at the same time; recorded.
     origin : Task or None
-        The cell that must have ended well before this one can run, see :mod:`gpbench.bench.origin`.
+        The cell that must have ended well before this one can run, see :mod:`gpbench.bench.choices`.
     learned : Learned or None
         What the origin learned, once it has.
     """
@@ -173,7 +173,7 @@ class _Attempt:
         task.method.load()  # what the scheme imports may hold threads of its own, which must be there to be held
         with one_pool_size(task.threads):
             if spec.origin is not None and task.learned is None:
-                raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin['key']}; got none")
+                raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin.key}; got none")
             scheme = task.method.build(spec.settings, learned=task.learned)
             dataset = opened(task.source)
             if dataset.checksum != spec.checksum:

@@ -145,6 +145,35 @@ class Protocol:
             raise UsageError(f"split {self.text} needs at least {self.parts} rows; data set {dataset.id} leaves {rows}")
         return self.parts
 
+    def training_rows(self, dataset: Dataset, index: int, *, train_rows: int | None = None) -> int:
+        """Number of training rows of a split, without making it.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The rows.
+        index : int
+            Which split, from 0.
+        train_rows : int, optional
+            As for :meth:`split`.
+
+        Raises
+        ------
+        UsageError
+            As :meth:`count`.
+        """
+        count = self.count(dataset)
+        if self.kind == "given":
+            number = len(dataset.given[index][0])
+        elif self.kind == "contiguous":
+            number = dataset.n - (dataset.n * (index + 1) // count - dataset.n * index // count)
+        elif self.kind == "holdout":
+            number = dataset.n - self._test_rows(dataset)
+        else:  # the first folds are one row larger where the rows do not divide evenly, stratified or not
+            rows = dataset.n - (int(self.size) if self.kind == "active" else 0)
+            number = rows - (rows // count + int(index < rows % count))
+        return number if train_rows is None else min(number, train_rows)
+
     def split(
         self,
         dataset: Dataset,

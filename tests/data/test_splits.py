@@ -72,6 +72,26 @@ def test_folds_are_those_of_scikit_learn(k, counts, task, seed):
         assert np.array_equal(found.test, test)
 
 
+@given(
+    st.sampled_from(["folds:{}", "contiguous:{}", "active:7/{}", "holdout:0.3*{}", "holdout:5*{}"]),
+    st.integers(2, 12),
+    st.integers(20, 90),
+    st.sampled_from(["multiclass", "count"]),
+    st.none() | st.integers(1, 60),
+)
+@settings(deadline=None, max_examples=80)
+def test_training_rows_are_counted_without_a_split(form, k, n, task, limit):
+    dataset = data(n, task=task)
+    protocol = Protocol.parse(form.format(k))
+    found = [len(split.train) for split in splits(protocol.text, dataset, train_rows=limit)]
+    assert [protocol.training_rows(dataset, index, train_rows=limit) for index in range(k)] == found
+
+
+def test_training_rows_of_given_splits_are_counted():
+    dataset = data(6, given=[(np.arange(4), np.array([4, 5])), (np.arange(2), np.arange(2, 6))])
+    assert [Protocol.parse("given").training_rows(dataset, index) for index in (0, 1)] == [4, 2]
+
+
 def test_folds_are_stratified():
     dataset = data(0, counts=(200, 100, 20))
     for split in splits("folds:10", dataset):

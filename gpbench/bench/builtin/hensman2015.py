@@ -1,6 +1,6 @@
 """The methods of hensman2015."""
 
-from gpbench.bench.method import BINARY, CLASSES, Method
+from gpbench.bench.method import BINARY, CLASSES, Method, Timing
 
 __all__ = ["METHODS"]
 
@@ -10,6 +10,7 @@ METHODS = (
         title="Sparse KL bound under L-BFGS-B, inducing inputs and hyper-parameters optimised",
         tasks=BINARY,
         paper="hensman2015",
+        timing=Timing(steps=900, overhead=1.5e-3, per_input=5e-7),
         scheme="gpbench.schemes.klsp:KLSp",
         version=3,
     ),
@@ -18,6 +19,7 @@ METHODS = (
         title="Sparse mean-field bound, its inner loop solved at each evaluation, under L-BFGS-B",
         tasks=BINARY,
         paper="hensman2015",
+        timing=Timing(steps=500, overhead=3e-3, per_input=1e-6),
         scheme="gpbench.schemes.nested.mfsp:MFSp",
         version=4,
     ),
@@ -34,6 +36,7 @@ METHODS = (
         title="The bound that the paper abandons: q(u) at the mode, its covariance blind to the labels",
         tasks=BINARY,
         paper="hensman2015",
+        timing=Timing(steps=400, overhead=3e-3, per_input=1e-6),
         scheme="gpbench.schemes.nested.sparse_map:SparseMAPScheme",
         version=4,
     ),
@@ -42,6 +45,7 @@ METHODS = (
         title="Full variational Gaussian approximation in 2n unknowns, hyper-parameters by its bound",
         tasks=BINARY,
         paper="hensman2015",
+        timing=Timing(steps=12, overhead=1e-2, load=2.0),
         scheme="gpbench.schemes.nested.kl:KL",
         version=3,
     ),
@@ -50,6 +54,7 @@ METHODS = (
         title="Full expectation propagation, hyper-parameters by the log evidence",
         tasks=BINARY,
         paper="hensman2015",
+        timing=Timing(steps=12, overhead=1e-2, load=2.0),
         scheme="gpbench.schemes.ep.full:EP",
         version=2,
     ),
@@ -58,6 +63,7 @@ METHODS = (
         title="Expectation propagation under FITC priors, inducing inputs and hyper-parameters by the log evidence",
         tasks=CLASSES,
         paper="hensman2015",
+        timing=Timing(steps=90, overhead=7e-3, load=1.5),
         scheme="gpbench.schemes.ep.gfitc:GFITC",
         version=2,
     ),
