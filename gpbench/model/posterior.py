@@ -2,10 +2,15 @@
 
 A scheme finds q(u) for each latent function; this module turns it into predictive probabilities, scores them, and saves
 and loads them.
+
+A saved posterior is an npz file of arrays, and one JSON text for the rest; nothing is ever pickled or unpickled. Keys
+begin with ``posterior.``, so that other arrays (predicted probabilities) can lie in the same file.
 """
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import DataError, GpbenchError, UsageError
-from gpbench.model import storage
 from gpbench.model.latent import Latent, Marginals
 from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood_from_spec
 
@@ -26,19 +30,30 @@ if TYPE_CHECKING:
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = [
+    "META",
     "Latent",
     "Posterior",
     "Predictor",
     "check_columns",
     "check_scored",
     "load_posterior",
+    "meta_of",
+    "npz_arrays",
     "packed",
     "register_posterior",
     "unpack_latents",
+    "write_npz",
 ]
 
 BLOCK = 512
 """Rows predicted at a time: kernel values and their projections stay in the cache, calls cost little (measured)."""
+
+_PREFIX = "posterior."
+META = _PREFIX + "meta"
+"""The array of an npz file that holds the JSON part."""
+_FORMAT = 1
+
+Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Predictor(Protocol):
@@ -139,11 +154,11 @@ class Posterior:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that :func:`load_posterior` reads, to be saved together with others."""
-        return storage.pack("gp", *packed(self))
+        return npz_arrays("gp", *packed(self))
 
     def save(self, path: Path) -> None:
         """Write an npz file that :func:`load_posterior` reads; the loaded one predicts the same to the bit."""
-        storage.write(path, self.arrays())
+        write_npz(path, self.arrays())
 
 
 Build = Callable[[Mapping[str, Any], Mapping[str, npt.NDArray[Any]]], Predictor]
@@ -172,7 +187,7 @@ class Parts(Protocol):
 def packed(posterior: Parts) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """A posterior as what JSON can hold, and arrays whose names begin with the latent function's number."""
     described: list[dict[str, Any]] = []
-    arrays: dict[str, npt.NDArray[Any]] = {}
+    arrays: Arrays = {}
     for index, latent in enumerate(posterior.latents):
         about, parts = latent.packed()
         described.append(about)
@@ -213,7 +228,7 @@ def register_posterior(kind: str, build: Build) -> None:
     Parameters
     ----------
     kind : str
-        The kind that the model's ``arrays()`` gives to :func:`gpbench.model.storage.pack`.
+        The kind that the model's ``arrays()`` gives to :func:`npz_arrays`.
     build : callable
         Builds the model from the JSON part and the arrays.
 
@@ -240,7 +255,7 @@ def load_posterior(path: Path) -> Predictor:
         The file cannot be read, is broken, holds pickles, or holds no posterior of a known kind (a scheme with a kind
         of its own registers it when its module is imported).
     """
-    kind, meta, arrays = storage.read(path)
+    kind, meta, arrays = _read_npz(path)
     if kind in _OWN:
         import_module(_OWN[kind])
     build = _BUILDERS.get(kind)
@@ -250,6 +265,76 @@ def load_posterior(path: Path) -> Predictor:
         return build(meta, arrays)
     except (GpbenchError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path} holds a broken posterior: {type(error).__name__}: {error}") from error
+
+
+def npz_arrays(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+    """Arrays that hold a posterior, ready for ``numpy.savez``.
+
+    Parameters
+    ----------
+    kind : str
+        What the reader must build: ``"gp"`` for :class:`Posterior`.
+    meta : mapping
+        What JSON can hold (no NaN).
+    arrays : mapping
+        Numeric arrays.
+
+    Raises
+    ------
+    UsageError
+        ``meta`` is not what JSON can hold.
+    """
+    try:
+        text = json.dumps({"format": _FORMAT, "kind": kind, **meta}, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"a posterior's facts and parameters must be what JSON can hold: {error}") from None
+    return {
+        META: np.frombuffer(text.encode(), dtype=np.uint8),
+        **{_PREFIX + name: values for name, values in arrays.items()},
+    }
+
+
+def meta_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    """The JSON part of a packed posterior; empty where there is none.
+
+    Parameters
+    ----------
+    arrays : mapping
+        With :data:`META` among them.
+    """
+    found: dict[str, Any] = json.loads(arrays[META].tobytes()) if META in arrays else {}
+    return found
+
+
+def write_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write an npz file under a temporary name, then rename it."""
+    unfinished = path.with_name(path.name + ".unfinished")
+    with unfinished.open("wb") as file:
+        np.savez(file, allow_pickle=False, **dict(arrays))
+    unfinished.replace(path)
+
+
+def _read_npz(path: Path) -> tuple[str, dict[str, Any], Arrays]:
+    """Kind, JSON part and arrays of a posterior in an npz file.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, is broken, holds pickles, or holds no posterior.
+    """
+    try:
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise DataError(f"{path} holds no saved posterior: expected an npz file, got a single array")
+        with found:
+            arrays = {name.removeprefix(_PREFIX): found[name] for name in found.files if name.startswith(_PREFIX)}
+        meta = json.loads(arrays.pop("meta").tobytes())
+        kind, version = meta.pop("kind"), meta.pop("format")
+    except (OSError, EOFError, ValueError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} holds no saved posterior: {type(error).__name__}: {error}") from error
+    if version != _FORMAT:
+        raise DataError(f"{path} holds a posterior of format {version}; this gpbench reads format {_FORMAT}")
+    return str(kind), meta, arrays
 
 
 def check_scored(posterior: Parts, X: Rows, y: Labels) -> None:
