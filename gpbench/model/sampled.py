@@ -29,10 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood_from_spec
 from gpbench.model.linalg import cholesky, trsm
 from gpbench.model.posterior import (
+    Latent,
     check_columns,
     check_scored,
     npz_arrays,

@@ -22,9 +22,8 @@ from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import Kernel, kernel_from_spec, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.optimize.lbfgsb import LBFGSB
-from gpbench.optimize.minibatch import hold_out
 from gpbench.optimize.scg import SCG
-from gpbench.optimize.stopping import Checks, HeldOut
+from gpbench.optimize.training import Checks, HeldOut, hold_out
 from gpbench.schemes.base import run_training, setting, settings_of
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from gpbench.errors import UsageError, unknown_name
-from gpbench.model.kernels.base import Features, Kernel, Leaf
+from gpbench.model.kernels.base import Features, Kernel, Leaf, Sum, White
 from gpbench.model.kernels.dot_product import Linear, Quadratic
 from gpbench.model.kernels.stationary import SE, Matern12, Matern32
-from gpbench.model.kernels.sum import Sum, White
 
 __all__ = [
     "KERNEL_NAMES",

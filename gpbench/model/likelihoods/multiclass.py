@@ -31,8 +31,8 @@ import numpy as np
 from scipy import special
 
 from gpbench.errors import UsageError
-from gpbench.model.functions import log_ndtr
 from gpbench.model.likelihoods.base import Likelihood, Prediction, Score, check_classes
+from gpbench.model.likelihoods.bernoulli import log_ndtr
 from gpbench.model.quadrature import hermite
 
 if TYPE_CHECKING:

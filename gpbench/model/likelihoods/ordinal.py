@@ -42,9 +42,8 @@ import numpy.typing as npt
 from scipy import special
 
 from gpbench.errors import UsageError
-from gpbench.model.functions import log_sigmoid, log_sigmoid_and_slope, sigmoid
 from gpbench.model.likelihoods.base import Likelihood, Prediction, check_classes
-from gpbench.model.likelihoods.bernoulli import log_tail
+from gpbench.model.likelihoods.bernoulli import log_sigmoid, log_sigmoid_and_slope, log_tail, sigmoid
 from gpbench.model.quadrature import concave_expectations, hermite
 
 if TYPE_CHECKING:
