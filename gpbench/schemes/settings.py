@@ -48,7 +48,9 @@ __all__ = [
     "KernelSettings",
     "Learned",
     "binary_likelihood",
+    "check_ep_targets",
     "check_row_limit",
+    "ep_likelihood",
     "held_out_nll",
     "persist",
     "search_of",
@@ -227,6 +229,62 @@ def held_out_tolerance() -> Any:
 def validation() -> Any:
     """Of the held-out rule."""
     return setting(2000, "rows held out for the stopping rule, at most a tenth", minimum=1)
+
+
+EP_LIKELIHOODS = {"binary": "probit", "multiclass": "robust-max"}
+"""What expectation propagation has factors for, by task."""
+
+
+def ep_likelihood(name: str, task: str, n_classes: int) -> Likelihood:
+    """The probit for two classes, the largest latent value for more.
+
+    Parameters
+    ----------
+    name : str
+        Of the scheme, for the message.
+    task : str
+    n_classes : int
+
+    Raises
+    ------
+    UsageError
+        The task is another one.
+    """
+    if not {"binary": n_classes == 2, "multiclass": n_classes > 2}.get(task, False):
+        raise UsageError(f"{name} does classification; got task {task} with {n_classes} classes")
+    return likelihood(EP_LIKELIHOODS[task])
+
+
+def check_ep_targets(name: str, y: Labels, *, needed: str, given: Likelihood, classes: int) -> None:
+    """See that expectation propagation can be run.
+
+    Rows of one class alone are fitted like any others. Their evidence does not grow without end: rows of class c need
+    f^c to be the largest (f of the right sign) at the first row at least, which has probability 1/C under any prior
+    that treats the classes alike, so that log p(y | θ) <= -log C. It rises towards that as length scale and variance
+    grow; a search ends where nothing rises any more, or at the bounds of the log hyper-parameters.
+
+    Parameters
+    ----------
+    name : str
+        Of the scheme, for messages.
+    y : (n,)
+    needed : str
+        Name of the scheme's own likelihood.
+    given : Likelihood
+        The one that it was handed.
+    classes : int
+        Of the data set.
+
+    Raises
+    ------
+    UsageError
+        The likelihood is not EP's.
+    DataError
+        A label is none of the classes.
+    """
+    if given.name != needed or given.spec().get("epsilon", 0.0) != 0.0:
+        raise UsageError(f"{name} needs the likelihood {needed}, without label noise; got {given.spec()}")
+    given.check_targets(y, classes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,10 @@ from gpbench.schemes.batch_settings import Evaluations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.model.ep_settle import FixedPoint, Outcome
     from gpbench.model.latent import Latent
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array
+    from gpbench.optimize.fixed_point import FixedPointOutcome, FixedPointSearch
     from gpbench.schemes.base import OnStep
     from gpbench.schemes.ep.settings import EPSettings
 
@@ -44,7 +44,7 @@ class Settled(Protocol):
         """Log evidence (nats)."""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> FixedPointOutcome:
         """The sites and how they settled."""
 
     @property
@@ -73,7 +73,7 @@ class Evidence(Protocol):
     def sites(self) -> Array:
         """Sites of zero precision."""
 
-    def at(self, x: Array, *, sites: Array, search: FixedPoint, jitters: Sequence[float] | None) -> Settled:
+    def at(self, x: Array, *, sites: Array, search: FixedPointSearch, jitters: Sequence[float] | None) -> Settled:
         """EP run at the unknowns x from given sites.
 
         Raises
@@ -214,7 +214,7 @@ class Climb:
         self._sites = state.outcome.x
         return state
 
-    def _run(self, x: Array, sites: Array, search: FixedPoint, jitters: Sequence[float] | None) -> Settled:
+    def _run(self, x: Array, sites: Array, search: FixedPointSearch, jitters: Sequence[float] | None) -> Settled:
         state = self._evidence.at(x, sites=sites, search=search, jitters=jitters)
         self.updates += state.outcome.iterations
         return state

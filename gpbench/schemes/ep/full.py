@@ -36,12 +36,12 @@ from gpbench.schemes.row_limit import check_row_limit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.model.ep_settle import FixedPoint, Outcome
     from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel
     from gpbench.model.latent import Latent
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.fixed_point import FixedPointOutcome, FixedPointSearch
 
 __all__ = ["EP"]
 
@@ -97,7 +97,7 @@ class _Evidence:
         self.box = np.full(len(self.x0), -LOG_BOUND), np.full(len(self.x0), LOG_BOUND)
         self.sites = self._factors.start()
 
-    def at(self, x: Array, *, sites: Array, search: FixedPoint, jitters: Sequence[float] | None) -> _State:
+    def at(self, x: Array, *, sites: Array, search: FixedPointSearch, jitters: Sequence[float] | None) -> _State:
         kernel: Kernel = self._kernel.with_theta(x) if self._learn else self._kernel
         run = FullEP(
             kernel,
@@ -120,7 +120,7 @@ class _State:
         return self.run.log_z
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> FixedPointOutcome:
         return self.run.outcome
 
     @property

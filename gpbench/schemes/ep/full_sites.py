@@ -23,10 +23,10 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from gpbench.errors import NumericalError
-from gpbench.model.ep_moments import cavity, matched_site, tilted
-from gpbench.model.ep_settle import FixedPoint, Outcome, Proposal
 from gpbench.model.latent import Latent
 from gpbench.model.linalg import JITTER_FIRST, add_to_diagonal, cholesky, potrf, symmetrise_lower, syrk, trsm, trsv
+from gpbench.model.sites import cavity, matched_site, tilted
+from gpbench.optimize.fixed_point import FixedPointOutcome, FixedPointSearch, Proposal
 
 if TYPE_CHECKING:
     from gpbench.model.kernels import Kernel
@@ -46,7 +46,7 @@ class FullEP:
     factors : ProbitFactors
     x : (2 n,)
         Sites to start from, τ and then b.
-    search : FixedPoint
+    search : FixedPointSearch
     jitter : float, optional
         Absolute jitter of K; by default 1e-6 of its mean diagonal. EP itself needs none.
     sequential : bool
@@ -56,7 +56,7 @@ class FullEP:
     ----------
     log_z : float
         Log evidence (nats).
-    outcome : Outcome
+    outcome : FixedPointOutcome
         The sites and how they settled.
     mean, var : (n,)
         Of q(f) at the rows.
@@ -74,7 +74,7 @@ class FullEP:
         factors: ProbitFactors,
         *,
         x: Array,
-        search: FixedPoint,
+        search: FixedPointSearch,
         jitter: float | None = None,
         sequential: bool = False,
     ) -> None:
@@ -143,7 +143,7 @@ class FullEP:
             raise NumericalError("the posterior mean of full EP must be finite")
         return self._factors.propose(x, self.mean[:, None], self.var[:, None])
 
-    def _sweep(self, x: Array, search: FixedPoint) -> Outcome:
+    def _sweep(self, x: Array, search: FixedPointSearch) -> FixedPointOutcome:
         """Sequential updates; what ends them is the parallel update's change after each sweep."""
         n, x = len(self._y), x.copy()
         change = math.inf
@@ -151,7 +151,7 @@ class FullEP:
             target, weights = self._update(x)
             change = float(np.max(weights * np.abs(target - x)))
             if change <= search.tolerance:
-                return Outcome(x, change, iteration, True, 0)
+                return FixedPointOutcome(x, change, iteration, True, 0)
             covariance, mean = self._K - self._V.T @ self._V, self.mean.copy()
             covariance = np.asfortranarray(covariance)
             for i in range(n):
@@ -167,4 +167,4 @@ class FullEP:
                 mean += column * (d_b * (1.0 - shrink * column[i]) - shrink * mu[0])
                 covariance = blas.dger(-shrink, column, column, a=covariance, overwrite_a=1)
         self._update(x)
-        return Outcome(x, change, search.limit, False, 0)
+        return FixedPointOutcome(x, change, search.limit, False, 0)

@@ -33,17 +33,16 @@ from gpbench.schemes.ep.factors import ProbitFactors, SiteFactors, StepFactors
 from gpbench.schemes.ep.fitc import Workspace
 from gpbench.schemes.ep.gfitc_state import GfitcState, settle_gfitc
 from gpbench.schemes.ep.settings import EPSettings
-from gpbench.schemes.ep_targets import ep_likelihood
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.settings import GPSettings, ep_likelihood
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.model.ep_settle import FixedPoint
     from gpbench.model.inducing import InducingRule
     from gpbench.model.latent import Latent
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.fixed_point import FixedPointSearch
 
 __all__ = ["GFITC"]
 
@@ -97,7 +96,7 @@ class _Evidence:
         self.box = -limit, limit
         self.sites = self._factors.start()
 
-    def at(self, x: Array, *, sites: Array, search: FixedPoint, jitters: Sequence[float] | None) -> _State:
+    def at(self, x: Array, *, sites: Array, search: FixedPointSearch, jitters: Sequence[float] | None) -> _State:
         kernels, inducing = [], []
         P, place = self._kernel.theta.size, 0
         for first in self._Z:

@@ -16,10 +16,10 @@ from gpbench.schemes.ep.fitc import KEEP_BYTES, FitcPosterior, FitcPrior, Worksp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.model.ep_settle import FixedPoint, Outcome, Proposal
     from gpbench.model.kernels import Kernel
     from gpbench.model.latent import Latent
     from gpbench.model.rows import Array, Rows
+    from gpbench.optimize.fixed_point import FixedPointOutcome, FixedPointSearch, Proposal
     from gpbench.schemes.ep.factors import SiteFactors
 
 __all__ = ["GfitcState", "settle_gfitc"]
@@ -35,14 +35,14 @@ class GfitcState:
         One for each latent function.
     log_z : float
         Log evidence (nats).
-    outcome : Outcome
+    outcome : FixedPointOutcome
         The sites and how they settled.
     """
 
     priors: tuple[FitcPrior, ...]
     posteriors: tuple[FitcPosterior, ...]
     log_z: float
-    outcome: Outcome
+    outcome: FixedPointOutcome
 
     @property
     def jitter(self) -> float:
@@ -66,7 +66,7 @@ def settle_gfitc(
     factors: SiteFactors,
     *,
     x: Array,
-    search: FixedPoint,
+    search: FixedPointSearch,
     jitters: Sequence[float] | None = None,
     size: int = BLOCK_ROWS,
     work: Workspace | None = None,
@@ -81,7 +81,7 @@ def settle_gfitc(
     factors : SiteFactors
     x : (k,)
         Sites to start from.
-    search : FixedPoint
+    search : FixedPointSearch
     jitters : sequence of float, optional
         Absolute jitters; by default the ladder.
     size : int

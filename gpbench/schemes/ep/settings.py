@@ -6,11 +6,10 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from gpbench.model.ep_settle import FixedPoint
+from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.schemes.base import setting
 from gpbench.schemes.binary import trained
-from gpbench.schemes.ep_targets import check_ep_targets
-from gpbench.schemes.settings import FROM, LEARNING, KernelSettings
+from gpbench.schemes.settings import FROM, LEARNING, KernelSettings, check_ep_targets
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,12 +74,12 @@ class EPSettings(KernelSettings):
             The scheme cannot do the task.
         """
 
-    def fixed_point(self, classes: int) -> FixedPoint:
+    def fixed_point(self, classes: int) -> FixedPointSearch:
         """How EP is run to its end."""
         tolerance = self.ep_tolerance
         if tolerance is None:
             tolerance = _TOLERANCE_BINARY if classes == 2 else _TOLERANCE_CLASSES
-        return FixedPoint(damping=self.damping, tolerance=tolerance, limit=self.ep_iterations, memory=self.mixing)
+        return FixedPointSearch(damping=self.damping, tolerance=tolerance, limit=self.ep_iterations, memory=self.mixing)
 
     def fit(
         self,
@@ -103,7 +102,7 @@ class EPSettings(KernelSettings):
             A label is none of the classes.
         """
         needed = self.likelihood("binary" if classes == 2 else "multiclass", classes)
-        check_ep_targets(self.name, y, needed=needed, given=likelihood, classes=classes)
+        check_ep_targets(self.name, y, needed=needed.name, given=likelihood, classes=classes)
         return trained(
             self.name,
             lambda: self.start(X, y, inducing=inducing, likelihood=likelihood, classes=classes),

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from gpbench.model.ep_settle import FixedPoint
 from gpbench.model.kernels import SE, Sum, White, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
+from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.schemes.ep.factors import ProbitFactors
 from gpbench.schemes.ep.full_sites import FullEP
 from gpbench.schemes.ep.gfitc_state import settle_gfitc
@@ -17,7 +17,7 @@ TIGHT = {"tolerance": 1e-12, "limit": 2000}
 
 def run(kernel, X, y, *, tolerance=1e-12, **options):
     factors = ProbitFactors(np.asarray(y, dtype=float))
-    search = FixedPoint(tolerance=tolerance, limit=2000)
+    search = FixedPointSearch(tolerance=tolerance, limit=2000)
     return FullEP(kernel, X, factors, x=factors.start(), search=search, **options)
 
 
@@ -59,7 +59,9 @@ def test_gfitc_with_all_rows_as_inducing_inputs_is_full_ep():
     kernel = make_kernel("matern32-ard", 2, variance=2.0, lengthscale=0.8, noise=0.0)
     full = run(kernel, X, y, jitter=1e-10)
     factors = ProbitFactors(y)
-    sparse = settle_gfitc([kernel], [X], X, factors, x=factors.start(), search=FixedPoint(**TIGHT), jitters=[1e-10])
+    sparse = settle_gfitc(
+        [kernel], [X], X, factors, x=factors.start(), search=FixedPointSearch(**TIGHT), jitters=[1e-10]
+    )
     assert sparse.log_z == pytest.approx(full.log_z, abs=1e-7)
     assert sparse.posteriors[0].mean == pytest.approx(full.mean, abs=1e-6)
     assert sparse.posteriors[0].var == pytest.approx(full.var, abs=1e-6)

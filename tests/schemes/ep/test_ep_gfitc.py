@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from gpbench.errors import NumericalError
-from gpbench.model.ep_settle import FixedPoint
 from gpbench.model.kernels import SE, Sum, White, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
+from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.schemes.ep import gfitc_state as ep_gfitc
 from gpbench.schemes.ep.factors import ProbitFactors, StepFactors
 from gpbench.schemes.ep.fitc import FitcPrior
@@ -29,7 +29,7 @@ def oracle_gradient(grad, hyper):
 
 
 def settle(kernels, Z, X, factors, *, size=1024, jitters=None, **options):
-    search = FixedPoint(**TIGHT | options)
+    search = FixedPointSearch(**TIGHT | options)
     return settle_gfitc(kernels, Z, X, factors, x=factors.start(), search=search, jitters=jitters, size=size)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpbench.model.ep_settle import FixedPoint, Proposal
+from gpbench.optimize.fixed_point import FixedPointSearch, Proposal
 
 
 def linear(J, star):
@@ -25,7 +25,7 @@ def test_settles_at_the_fixed_point(memory):
     rng = np.random.default_rng(0)
     J = 0.2 * rng.normal(size=(6, 6))
     update, _ = linear(J, STAR)
-    outcome = FixedPoint(tolerance=1e-10, memory=memory).settle(update, np.full(6, 0.1))
+    outcome = FixedPointSearch(tolerance=1e-10, memory=memory).settle(update, np.full(6, 0.1))
     assert outcome.settled
     assert outcome.x == pytest.approx(STAR, abs=1e-9)
 
@@ -35,7 +35,7 @@ def test_mixing_saves_most_updates_of_a_slow_map():
     counts = {}
     for memory in (0, 5):
         update, calls = linear(J, STAR)
-        outcome = FixedPoint(tolerance=1e-8, memory=memory, limit=3000).settle(update, np.full(6, 0.5))
+        outcome = FixedPointSearch(tolerance=1e-8, memory=memory, limit=3000).settle(update, np.full(6, 0.5))
         assert outcome.settled
         assert outcome.iterations == len(calls)
         counts[memory] = len(calls)
@@ -46,7 +46,7 @@ def test_mixing_saves_most_updates_of_a_slow_map():
 def test_undamped_oscillation_is_detected_and_damped():
     """Without damping this map's iterates grow as 1.5^k; half a step of it contracts."""
     update, _ = linear(np.diag(np.full(6, -1.5)), STAR)
-    outcome = FixedPoint(damping=1.0, tolerance=1e-9, memory=0).settle(update, np.full(6, 0.6))
+    outcome = FixedPointSearch(damping=1.0, tolerance=1e-9, memory=0).settle(update, np.full(6, 0.6))
     assert outcome.settled
     assert outcome.restarts > 0
     assert outcome.x == pytest.approx(STAR, abs=1e-8)
@@ -54,7 +54,7 @@ def test_undamped_oscillation_is_detected_and_damped():
 
 def test_a_cycle_is_damped_too():
     update, _ = linear(-np.eye(6), STAR)
-    outcome = FixedPoint(damping=1.0, tolerance=1e-9, memory=0).settle(update, np.full(6, 0.6))
+    outcome = FixedPointSearch(damping=1.0, tolerance=1e-9, memory=0).settle(update, np.full(6, 0.6))
     assert outcome.settled
     assert outcome.restarts > 0
 
@@ -67,7 +67,7 @@ def test_precisions_are_never_negative():
         target = np.concatenate([np.zeros(3), x[3:] * 0.5])
         return Proposal(target, np.ones(6))
 
-    FixedPoint(tolerance=1e-12).settle(update, np.ones(6))
+    FixedPointSearch(tolerance=1e-12).settle(update, np.ones(6))
     assert (np.array(seen) >= 0).all()
 
 
@@ -79,7 +79,7 @@ def test_what_does_not_settle_gives_the_best_point_and_says_so():
         evaluated.append(x)
         return Proposal(x + rng.normal(size=6), np.ones(6))
 
-    outcome = FixedPoint(tolerance=1e-12, limit=20).settle(update, np.ones(6))
+    outcome = FixedPointSearch(tolerance=1e-12, limit=20).settle(update, np.ones(6))
     assert not outcome.settled
     assert outcome.iterations == 20
     assert evaluated[-1] is outcome.x

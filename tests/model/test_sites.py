@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from gpbench.errors import NumericalError
-from gpbench.model.ep_moments import LEAST_Z, cavity, cavity_evidence, matched_site, tilted
+from gpbench.model.sites import LEAST_Z, cavity, cavity_evidence, matched_site, tilted
 
 
 def test_ratios_match_the_oracle(read_oracle):

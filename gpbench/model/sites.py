@@ -1,4 +1,4 @@
-"""Moments of expectation propagation's probit factors: cavities, tilted distributions, site updates, evidence.
+"""Sites of expectation propagation's probit factors: cavities, tilted distributions, site updates, evidence.
 
 ========  =============================================================================  =======
 symbol    meaning                                                                        shape

@@ -38,7 +38,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FixedPoint", "Outcome", "Proposal"]
+__all__ = ["FixedPointOutcome", "FixedPointSearch", "Proposal"]
 
 Array = npt.NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class Proposal(NamedTuple):
     weights: Array
 
 
-class Outcome(NamedTuple):
+class FixedPointOutcome(NamedTuple):
     """Where the iteration stopped.
 
     Attributes
@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass
-class FixedPoint:
+class FixedPointSearch:
     """Finds x = g(x).
 
     Attributes
@@ -111,7 +111,7 @@ class FixedPoint:
     def __post_init__(self) -> None:
         self._history: _History | None = None
 
-    def settle(self, update: Callable[[Array], Proposal], x: Array) -> Outcome:
+    def settle(self, update: Callable[[Array], Proposal], x: Array) -> FixedPointOutcome:
         """Iterate from x (k,).
 
         Parameters
@@ -130,7 +130,7 @@ class FixedPoint:
             change = float(np.max(np.multiply(size, weights, out=size), initial=0.0))
             del target, size
             if change <= self.tolerance:
-                return Outcome(x, change, iteration, True, restarts)
+                return FixedPointOutcome(x, change, iteration, True, restarts)
             since += 1
             if change < best_change:
                 best, best_change, since = x, change, 0
@@ -147,7 +147,7 @@ class FixedPoint:
             plain = not near or self._history is None
             x = self._step(x, f, weights, damping, mixed=not plain)
         update(best)
-        return Outcome(best, best_change, self.limit, False, restarts)
+        return FixedPointOutcome(best, best_change, self.limit, False, restarts)
 
     def forget(self) -> None:
         """Drop the history: the map is another one."""
