@@ -116,6 +116,11 @@ class GaussianQ:
         """KL(q(v) || N(0, I)), which is KL(q(u) || p(u)) (nats)."""
         return self.spread + 0.5 * float(self.mean @ self.mean)
 
+    def log_normaliser(self, eta: Array) -> float:
+        """Log ∫ N(v; 0, I) exp(-½ vᵀGv + ηᵀv) dv of the sites G = Λ - I and η (M,) that make q (nats); Λ m = η."""
+        sign = 1.0 if self.form == "covariance" else -1.0
+        return 0.5 * float(self.mean @ eta) + sign * self.log_root
+
     def project(self, T: Array) -> Array:
         """T S (b, M), a new Fortran-ordered array."""
         return blas.dsymm(1.0, self.covariance, T, side=1, lower=1)

@@ -10,7 +10,7 @@ METHODS = (
         title="Scalable expectation propagation, a site for each pair of classes; sites and hyper-parameters together",
         tasks=CLASSES,
         paper="villacampa2017",
-        scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
+        scheme="gpbench.schemes.scalable_ep.mgpc:EPMGPC",
         version=2,
     ),
     Method(
@@ -18,7 +18,7 @@ METHODS = (
         title="Stochastic expectation propagation: tied factors, memory that does not grow with the rows",
         tasks=CLASSES,
         paper="villacampa2017",
-        scheme="gpbench.schemes.scalable_ep.sep_mgpc:SEPMGPC",
+        scheme="gpbench.schemes.scalable_ep.mgpc:SEPMGPC",
         version=2,
     ),
     Method(

@@ -24,7 +24,7 @@ METHODS = (
         title="Scalable expectation propagation on mini-batches, Adam for hyper-parameters, inducing inputs fixed",
         tasks=BINARY,
         paper="wenzel2019",
-        scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
+        scheme="gpbench.schemes.scalable_ep.mgpc:EPMGPC",
         preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
     ),
     Method(
