@@ -107,7 +107,9 @@ class Hyperparameters:
             parts[own_theta] = Part(value=kernel.theta, free=theta, low=-LOG_BOUND, high=LOG_BOUND, unit=scales)
             parts[own_Z] = Part(value=each, free=inducing, unit=spread)
         self._unknowns = Unknowns(**parts)
-        self._low, self._high = self._unknowns.bounds
+        low, high = self._unknowns.bounds
+        places = [self._unknowns.place(own_theta) for own_theta, _ in self._names]
+        self._bounded = [(at, low[at], high[at]) for at in places]  # the rest, as long as Z, has no bounds
         self.p = self._unknowns.x
         sizes = [theta * kernel.theta.size + inducing * each.size for each in Z]
         self.parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
@@ -126,8 +128,10 @@ class Hyperparameters:
         return self._unknowns.gradient(parts)
 
     def bounded(self, p: Array) -> Array:
-        """P with log hyper-parameters within their bounds: the length scale of an idle input has none of its own."""
-        return np.clip(p, self._low, self._high, out=p)
+        """Keep log hyper-parameters within their bounds, in place: the length scale of an idle input has none."""
+        for at, low, high in self._bounded:
+            np.clip(p[at], low, high, out=p[at])
+        return p
 
 
 @dataclass(frozen=True)
@@ -215,11 +219,13 @@ class BatchTraining(MGPCTraining):
 
     def __init__(self, scheme: EPMGPC, problem: Problem) -> None:
         super().__init__(scheme, problem, all_rows=True)
-        self._scheme, self._outer = scheme, scheme.training == "outer"
+        self._scheme = scheme
         self._factors = problem.factors(slice(None))
-        self._search = FixedPointSearch(
-            damping=self.damping.value, tolerance=scheme.ep_tolerance, limit=scheme.ep_iterations
-        )
+        self._search: FixedPointSearch | None = None
+        if scheme.training == "outer":
+            self._search = FixedPointSearch(
+                damping=self.damping.value, tolerance=scheme.ep_tolerance, limit=scheme.ep_iterations
+            )
         self._restarts = 0
         self._rates = SignRates.of(scheme, self.p.size)
         self._x = self._factors.start()
@@ -228,7 +234,7 @@ class BatchTraining(MGPCTraining):
         if self.learns:
             self.trainer.rule = EvidenceRule(self.bound, tolerance=scheme.value_tolerance)
         else:
-            self.trainer.rule = SettledRule(self._change, tolerance=scheme.ep_tolerance if self._outer else SETTLED)
+            self.trainer.rule = SettledRule(self._change, tolerance=SETTLED if self._search is None else scheme.ep_tolerance)
 
     def train(self) -> StoppedBy:
         """Iterate until the iterations are used up, or the rule says that nothing moves."""
@@ -265,7 +271,7 @@ class BatchTraining(MGPCTraining):
 
         def attempt() -> None:
             nonlocal found
-            moved = x if self._outer else x + self.damping.value * (now.target - x)
+            moved = x + self.damping.value * (now.target - x) if self._search is None else x
             found = self._evaluate(moved, self.hyper.bounded(p + step))
 
         def step_back() -> None:
@@ -275,13 +281,13 @@ class BatchTraining(MGPCTraining):
             step = self._rates.shorter()
 
         persist(attempt, step_back=step_back)
-        self.damping.next(None if self._outer else found.weights * (found.target - self._x))
+        self.damping.next(found.weights * (found.target - self._x) if self._search is None else None)
         return found
 
     def _evaluate(self, x: Array, p: Array) -> Evaluation:
         """Evaluate sites and hyper-parameters and, if that succeeds, stand there; under ``outer`` x settles first."""
         ep = self._ep_at(p)
-        if self._outer:
+        if self._search is not None:
 
             def update(flat: Array) -> Proposal:
                 at = ep.evaluate(flat.reshape(x.shape), gradient=False)

@@ -306,7 +306,7 @@ class SiteGradient:
         V = self._V
         V *= scale
         Y = np.add(V, V.T, order="F")
-        Y -= q.covariance
+        Y -= q.covariance_lower  # of a symmetric Y the lower triangle counts
         Y = blas.dger(-1.0, q.mean, q.mean, a=Y, overwrite_a=1)
         add_to_diagonal(Y, 1.0)
         if self._mismatch is not None:
