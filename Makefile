@@ -13,7 +13,7 @@ DEMO := results/demo
 PLANS := $(patsubst gpbench/papers/%.toml,%,$(sort $(wildcard gpbench/papers/*/*.toml)))
 #: More of the command's options: make wenzel2019-table1 OPTIONS="--jobs 8 --max-seconds 60"
 OPTIONS ?=
-.PHONY: help demo test lint smoke bench bench-scale bench-convert bench-peers clean reproduce reproduce-quick $(subst /,-,$(PLANS))
+.PHONY: help demo test stress lint smoke bench bench-scale bench-convert bench-peers clean reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -34,6 +34,9 @@ demo: $(READY) ## the main job on embedded data: a table and a picture
 
 test: $(READY) ## the whole test suite
 	$(ONE_THREAD) $(BIN)/python -m pytest
+
+stress: $(READY) ## minutes of hostile servers and of processes that are killed; seeds of seconds run in the tests
+	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import requests
 import urllib3.exceptions
 
-from gpbench.data.locks import alone
 from gpbench.errors import DataError
+from gpbench.leases import alone
 
 if TYPE_CHECKING:
     from pathlib import Path

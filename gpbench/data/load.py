@@ -16,10 +16,10 @@ from gpbench.data.catalogue import Edition, Entry, entry
 from gpbench.data.download import Patience, Progress, sha256_of, why
 from gpbench.data.embedded import load_embedded
 from gpbench.data.fetch import Attempts, Places, cannot_be_had, files_here, obtain
-from gpbench.data.locks import alone
 from gpbench.data.prepared import open_prepared
 from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, GpbenchError, UsageError
+from gpbench.leases import alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
