@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 
+_FEW = 12  # names that are all listed where none is near
+
+
 class GpbenchError(Exception):
     """Base of all errors that gpbench raises on purpose."""
 
@@ -95,5 +98,11 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """
     names = sorted(known)
     near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    elif len(names) <= _FEW:
+        hint = f"known: {', '.join(names)}"
+    else:
+        nearest = get_close_matches(name.lower(), names, n=5, cutoff=0.0)
+        hint = f"the nearest of the {len(names)} that are known: {', '.join(nearest)}"
     return UsageError(f"unknown {kind} {name!r}; {hint}")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -125,13 +127,13 @@ def command(
     if as_json:
         scored, _ = with_scores(cells, store)
         summary = summarise(scored)
-        click.echo(json.dumps({"cells": cells, "summary": summary, "store": str(config.store)}, indent=1))
+        echo(json.dumps({"cells": cells, "summary": summary, "store": str(config.store)}, indent=1), content=True)
     else:
-        click.echo(table(summarise(cells)))
+        echo(table(summarise(cells)))
     if plot is not None:
         try:
             save_curves(cells, plot)
         except UsageError as error:  # cells of two processors, or none that ended well: the sweep has its own exit code
-            click.echo(f"gpbench: {plot} is not drawn: {error}", err=True)
+            echo(f"gpbench: {plot} is not drawn: {error}", err=True)
     if any(cell["status"] != "ok" for cell in cells):
         context.exit(4)

@@ -63,6 +63,7 @@ def test_without_network_and_mirror_a_message_and_exit_code_three(run, monkeypat
     ("arguments", "message"),
     [
         (["glas"], "did you mean glass"),
+        (["nosuch"], "unknown data set 'nosuch'; the nearest of the "),
         ([], "expected data sets' names, or --all"),
         (["glass", "--all"], "got both"),
         (["--check", "--all"], "--check verifies what is here"),
