@@ -11,6 +11,8 @@
     |-- PluginError             1   a third-party method or data set that does not load
     `-- PeerError               1   the process of a rival that crashed, hangs, or says what is no message
 
+    GpbenchWarning              what went on nevertheless; the command line shows it on one line
+
 Messages say what was expected and what was got. The exit codes are those of the command line.
 """
 
@@ -26,6 +28,7 @@ __all__ = [
     "DataError",
     "DataUnavailable",
     "GpbenchError",
+    "GpbenchWarning",
     "NumericalError",
     "PeerError",
     "PluginError",
@@ -75,6 +78,10 @@ class PluginError(GpbenchError):
 
 class PeerError(GpbenchError):
     """The process of a rival crashed, hangs, or says what is no message; the text holds its last words."""
+
+
+class GpbenchWarning(UserWarning):
+    """Something is wrong or missing, and gpbench goes on nevertheless; the message says how."""
 
 
 def reason(error: OSError) -> str:

@@ -19,6 +19,9 @@ from typing import ClassVar, NoReturn, TextIO
 __all__ = ["StatusLine", "duration", "echo", "open_streams", "printable", "printable_lines", "warn_on_one_line"]
 
 
+_ON_ONE_LINE = {ord("\n"): " ", ord("\t"): " "}
+
+
 def echo(text: str = "", *, err: bool = False, nl: bool = True, content: bool = False) -> None:
     """Print a text.
 
@@ -100,6 +103,11 @@ def _show_warning(  # noqa: PLR0917  # Python's signature
     file: TextIO | None = None,  # noqa: ARG001  # nor the next
     line: str | None = None,  # noqa: ARG001
 ) -> None:
+    from gpbench.errors import GpbenchWarning  # noqa: PLC0415  # `gpbench --help` needs none
+
+    if issubclass(category, GpbenchWarning):
+        echo(f"gpbench: {printable(str(message))}", err=True)
+        return
     place = f"{os.path.basename(filename)}:{lineno}"  # noqa: PTH119  # a path would cost an import
     echo(f"gpbench: {category.__name__} ({place}): {printable(str(message))}", err=True)
 
@@ -133,7 +141,7 @@ class StatusLine:
             import shutil  # noqa: PLC0415  # `gpbench --help` needs no line
 
             # A line that wraps could not be cleared.
-            words = printable(words)[: shutil.get_terminal_size().columns - 1]
+            words = printable_lines(words).translate(_ON_ONE_LINE)[: shutil.get_terminal_size().columns - 1]
             self._put("\r" + words.ljust(self._width))
             self._width = len(words)
             StatusLine.on_screen = self

@@ -9,7 +9,7 @@
     path = "uci/glass/glass.data"
     urls = ["https://..."]
     sha256 = "..."                      # or a list; left out where none is known
-    size = 11903
+    size = 11903                        # or about = 12_000, where it is not known exactly
 
     [datasets.glass]
     title = "Glass identification"
@@ -103,16 +103,17 @@ def _known(body: Mapping[str, Any], allowed: set[str], where: str) -> None:
 def _file(body: Mapping[str, Any], where: str) -> File:
     _known(body, {one.name for one in fields(File)}, where)
     hashes = body.get("sha256", [])
-    path = body.get("path", "")
-    if path.count("/") != 2 or ".." in path or path.startswith("/"):
-        raise DataError(f"{where}: path must be <source>/<data set>/<file>; got {path!r}")
-    return File(
-        path=path,
-        urls=tuple(body.get("urls", ())),
-        sha256=(hashes,) if isinstance(hashes, str) else tuple(hashes),
-        size=body.get("size"),
-        proven=body.get("proven", True),
-    )
+    try:
+        return File(
+            path=body.get("path", ""),
+            urls=tuple(body.get("urls", ())),
+            sha256=(hashes,) if isinstance(hashes, str) else tuple(hashes),
+            size=body.get("size"),
+            proven=body.get("proven", True),
+            about=body.get("about"),
+        )
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
 
 
 def _entry(name: str, body: Mapping[str, Any], files: Mapping[str, File], where: str) -> Entry:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from gpbench.data.archives import matching
 from gpbench.data.formats.frames import column_names, frame
 from gpbench.data.formats.source import open_seekable, reading
 from gpbench.errors import DataError
@@ -43,6 +44,7 @@ def pedestrians(
     """
     from scipy.io import loadmat  # noqa: PLC0415  # slow to import
 
+    matching(path, member)  # which refuses archives that no publisher makes
     with open_seekable(path, member=member) as (stream, name), reading(name):
         content: dict[str, Any] = loadmat(stream, variable_names=["dirs", "fv", "cnt"])  # type: ignore[arg-type]  # files will do
         absent = [key for key in ("dirs", "fv", "cnt") if key not in content]

@@ -1,0 +1,440 @@
+"""One request to a server that may do anything, within limits of time and size; and whether hosts answer at all.
+
+``requests`` bounds the time to connect and the time between two bytes. It does not bound the time to resolve a name, to
+shake hands or to send a header, and a server that sends one byte a second is never too slow for it. So a request runs
+in a thread of its own, whose sockets are shut down when the limits of :class:`Patience` are reached. Redirections are
+followed here, since ``requests`` would read all that comes with them.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http
+import queue
+import socket
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import requests.adapters
+import requests.utils
+import urllib3.exceptions
+
+from gpbench.errors import DataError
+from gpbench.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+__all__ = ["Answer", "BrokenError", "DownloadError", "Patience", "request", "shown", "unreachable"]
+
+_BLOCK = 1 << 16
+_AHEAD = 16  # blocks that are received before they are asked for
+_REDIRECTIONS = 10
+_WORDS = 200  # characters of a server's or a library's words in a message
+
+
+class DownloadError(DataError):
+    """A file could not be downloaded from one address; the message says why."""
+
+
+class BrokenError(Exception):
+    """The transfer broke; another attempt may do.
+
+    Attributes
+    ----------
+    wait : float or None
+        Seconds after which the server asks to be asked again.
+    slow : bool
+        The server is too slow: the bytes that came are no reason to try again and again.
+    """
+
+    def __init__(self, words: str, *, wait: float | None = None, slow: bool = False) -> None:
+        super().__init__(words)
+        self.wait = wait
+        self.slow = slow
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for a server, how much to take from it, and how often to ask again.
+
+    Attributes
+    ----------
+    probe : float
+        Seconds to find out which hosts answer at all. Short: without network the user wants to know soon.
+    connect : float
+        Seconds to make a connection.
+    read : float
+        Seconds without a byte before a connection counts as broken. A header must come, after all redirections,
+        within ``connect + read`` seconds.
+    attempts : int
+        Attempts in a row that bring no new byte, or bring them too slowly, before the download fails.
+    pause : float
+        Seconds before the second attempt; doubles after each.
+    wait : float
+        The most seconds that a server may ask to wait (``Retry-After``).
+    rate : float
+        Bytes in a second that must come on average over a ``window``.
+    window : float
+        Seconds.
+    total : float
+        The most seconds for one file from one address, all attempts together. A small file gets less, see
+        :meth:`seconds_for`.
+    most : int
+        Bytes at which a download is refused where nothing is known of the file's size.
+    """
+
+    probe: float = 1.5
+    connect: float = 5.0
+    read: float = 20.0
+    attempts: int = 3
+    pause: float = 0.5
+    wait: float = 30.0
+    rate: float = 5_000.0
+    window: float = 20.0
+    total: float = 12 * 3600.0
+    most: int = 4 << 30
+
+    def seconds_for(self, size: int) -> float:
+        """The most seconds for a file of so many bytes: at the least rate, and each attempt may wait in vain once.
+
+        With the defaults 90 s and a second for every 5,000 bytes, but not more than twelve hours.
+        """
+        idle = self.attempts * (self.connect + self.read + self.pause) + self.window
+        return min(self.total, idle + size / self.rate)
+
+
+class Answer:
+    """What a server answers.
+
+    Attributes
+    ----------
+    status : int
+        Of HTTP.
+    headers : mapping
+        Names are found in any case.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        headers: Mapping[str, str],
+        *,
+        take: Callable[[float], bytes],
+        patience: Patience,
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self._reason = reason
+        self._take = take
+        self._patience = patience
+
+    @property
+    def words(self) -> str:
+        """Status and reason, for messages."""
+        reason = printable(self._reason)[:_WORDS]
+        if not reason:
+            with suppress(ValueError):
+                reason = http.HTTPStatus(self.status).phrase
+        return f"the server answers {self.status} {reason}".rstrip()
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds after which the server asks to be asked again; None where it does not say, or makes no sense."""
+        said = self.headers.get("Retry-After", "").strip()
+        if said.isascii() and said.isdigit():
+            return float(said[:9])
+        with suppress(ValueError, TypeError, OverflowError):
+            return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
+        return None
+
+    def blocks(self) -> Iterator[bytes]:
+        """The body as it is sent, also where the server calls it compressed: some say so of every ``.gz``.
+
+        Raises
+        ------
+        BrokenError
+            The connection breaks, or bytes come too slowly.
+        """
+        patience = self._patience
+        since, got = time.monotonic(), 0
+        while block := self._take(patience.read):
+            got += len(block)
+            now = time.monotonic()
+            if now - since >= patience.window:
+                if got < patience.rate * (now - since):
+                    raise BrokenError(
+                        f"too slow: {got:,} bytes in {now - since:.3g} s; expected {patience.rate:,g} a second",
+                        slow=True,
+                    )
+                since, got = now, 0
+            yield block
+
+
+@contextmanager
+def request(
+    url: str, *, patience: Patience, headers: Mapping[str, str] | None = None, deadline: float | None = None
+) -> Iterator[Answer]:
+    """Ask a server; the answer's body is read by :meth:`Answer.blocks`.
+
+    Parameters
+    ----------
+    url : str
+        http or https; redirections are followed.
+    patience : Patience
+        Limits of time.
+    headers : mapping, optional
+        Of the request.
+    deadline : float, optional
+        On ``time.monotonic``; past it the answer is broken off, whatever it does.
+
+    Raises
+    ------
+    DownloadError
+        There is no such address or no server, or a redirection leads nowhere: another attempt would not help.
+    BrokenError
+        The server does not answer in time, or the connection breaks.
+    """
+    running = _Request(url, dict(headers or {}), patience)
+
+    def take(seconds: float) -> Any:
+        left = float("inf") if deadline is None else deadline - time.monotonic()
+        over = BrokenError("the time for this file is over", slow=True)
+        if left <= 0:  # also where bytes are waiting: those of an endless body always are
+            raise over
+        try:
+            item = running.items.get(timeout=min(seconds, left))
+        except queue.Empty:
+            raise (over if left <= seconds else BrokenError(f"no byte within {seconds:g} s")) from None
+        if isinstance(item, BaseException):
+            raise _failure(item, url, patience) from item
+        return item
+
+    try:
+        answer = take(patience.connect + patience.read)
+        yield Answer(answer.status_code, str(answer.reason or ""), answer.headers, take=take, patience=patience)
+    finally:
+        running.abort()
+
+
+class _Request:
+    """A request in a thread of its own, which puts into a queue: the response, the blocks of its body, and ``b""``.
+
+    Or the exception that it ended in, in place of what would have come.
+    """
+
+    def __init__(self, url: str, headers: dict[str, str], patience: Patience) -> None:
+        self.items: queue.Queue[requests.Response | bytes | BaseException] = queue.Queue(_AHEAD)
+        self._url = url
+        self._headers = headers
+        self._patience = patience
+        self._ended = threading.Event()
+        self._connections: list[Any] = []
+        self._adapter = _Adapter(self._opened)
+        threading.Thread(target=self._run, name=f"GET {url[:80]}", daemon=True).start()
+
+    def abort(self) -> None:
+        """Let the thread end, whatever it waits for."""
+        self._ended.set()
+        for connection in self._connections:
+            with suppress(OSError, AttributeError):  # not connected yet, or no longer
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def _opened(self, connection: Any) -> None:
+        self._connections.append(connection)
+        if self._ended.is_set():
+            raise _AbortedError
+
+    def _run(self) -> None:
+        try:
+            with requests.Session() as session:
+                for scheme in ("http://", "https://"):
+                    session.mount(scheme, self._adapter)
+                with self._redirected(session) as response:
+                    self._put(response)
+                    while block := response.raw.read1(_BLOCK, decode_content=False):
+                        self._put(block)
+            self._put(b"")
+        except Exception as error:  # noqa: BLE001  # the caller's thread decides what it means
+            with suppress(_AbortedError):
+                self._put(error)
+
+    def _redirected(self, session: requests.Session) -> requests.Response:
+        """The response at the end of all redirections, with its body unread."""
+        url = self._url
+        for _ in range(_REDIRECTIONS + 1):
+            response = session.get(
+                url,
+                headers=self._headers,
+                stream=True,
+                allow_redirects=False,
+                timeout=(self._patience.connect, self._patience.read),
+            )
+            target = session.get_redirect_target(response)
+            if target is None:
+                return response
+            response.close()
+            if self._ended.is_set():
+                raise _AbortedError
+            url = urljoin(url, target)
+        raise requests.TooManyRedirects(f"more than {_REDIRECTIONS} redirections")
+
+    def _put(self, item: requests.Response | bytes | BaseException) -> None:
+        while not self._ended.is_set():
+            with suppress(queue.Full):
+                self.items.put(item, timeout=0.1)
+                return
+        raise _AbortedError
+
+
+class _AbortedError(Exception):
+    """Nobody waits for the request any more."""
+
+
+class _Adapter(requests.adapters.HTTPAdapter):
+    """Tells of each connection before it is opened, so that it can be broken off from another thread."""
+
+    def __init__(self, tell: Callable[[Any], None]) -> None:
+        self._tell = tell
+        super().__init__()
+
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
+        pool: Any = super().get_connection_with_tls_context(*args, **options)
+        make = pool.ConnectionCls
+
+        def told(*given: Any, **how: Any) -> Any:
+            connection = make(*given, **how)
+            self._tell(connection)
+            return connection
+
+        pool.ConnectionCls = told
+        return pool
+
+
+def _failure(error: BaseException, url: str, patience: Patience) -> DownloadError | BrokenError:
+    """What the libraries' dozen unrelated types mean for another attempt."""
+    text = printable(str(error))[:_WORDS]
+    if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError) and not isinstance(
+        error, requests.ConnectTimeout
+    ):
+        return BrokenError(f"no byte within {patience.read:g} s")
+    if isinstance(error, requests.exceptions.ProxyError):
+        return DownloadError(f"{shown(url)}: the proxy does not answer: {_cause(error)}")
+    if isinstance(error, requests.exceptions.SSLError):
+        return DownloadError(f"{shown(url)}: no secure connection: {text}")
+    if isinstance(error, requests.ConnectionError):
+        reason = getattr(error.args[0], "reason", None) if error.args else None
+        if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
+            return DownloadError(f"{shown(url)}: cannot connect: {_cause(error)}")
+        return BrokenError("the connection broke")
+    if isinstance(error, urllib3.exceptions.LocationValueError):
+        return DownloadError(f"{shown(url)}: no address that can be asked: {text}")
+    if isinstance(error, urllib3.exceptions.HTTPError | ConnectionError):
+        return BrokenError("the connection broke")
+    if isinstance(error, requests.RequestException | ValueError):  # no URL, no such scheme, redirections without end
+        return DownloadError(f"{shown(url)}: no address that can be asked, or it leads nowhere: {text}")
+    return DownloadError(f"{shown(url)}: {type(error).__name__}: {text}")
+
+
+def _cause(error: requests.ConnectionError) -> str:
+    """The cause of a failed connection without the library's object names."""
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    reason = getattr(reason, "original_error", reason)
+    if isinstance(reason, urllib3.exceptions.NameResolutionError):
+        return "the name does not resolve"
+    if isinstance(reason, urllib3.exceptions.ConnectTimeoutError) and not isinstance(
+        reason, urllib3.exceptions.NewConnectionError
+    ):
+        return "no answer"
+    text = printable(str(reason))[:_WORDS]
+    return text.rpartition("] ")[2].lower() if "Errno" in text else text
+
+
+def shown(url: str) -> str:
+    """An address for messages: without the password that it may hold."""
+    scheme, mark, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return printable(f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}")
+
+
+def unreachable(urls: Iterable[str], *, seconds: float) -> dict[str, str]:
+    """Find the addresses whose hosts do not answer, all at once: one after another adds up to minutes.
+
+    Parameters
+    ----------
+    urls : iterable of str
+        Addresses with http or https; where a proxy is set for one, the proxy is asked instead.
+    seconds : float
+        How long to wait for all of them together.
+
+    Returns
+    -------
+    dict
+        Address -> why it cannot be reached; addresses that can be reached are absent.
+    """
+    reasons: dict[str, str] = {}
+    wanted: dict[str, tuple[str, int]] = {}
+    for url in urls:
+        try:
+            wanted[url] = _endpoint(url)
+        except ValueError as error:
+            reasons[url] = f"no address that can be asked: {printable(str(error))[:_WORDS]}"
+    answers: dict[tuple[str, int], str] = {}
+
+    def ask(endpoint: tuple[str, int]) -> None:
+        answers[endpoint] = _why_not(endpoint, seconds=seconds)
+
+    threads = [threading.Thread(target=ask, args=(one,), daemon=True) for one in set(wanted.values())]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    silent = f"no answer within {seconds:g} s"
+    heard = dict(answers)  # threads that are still waiting write into the other one
+    return reasons | {url: why for url, endpoint in wanted.items() if (why := heard.get(endpoint, silent))}
+
+
+def _endpoint(url: str) -> tuple[str, int]:
+    """Host and port that a request for ``url`` connects to first: its own, or those of the proxy that is set.
+
+    Raises
+    ------
+    ValueError
+        It is no address that can be asked.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"expected http:// or https:// and a host (a folder is named by its path); got {shown(url)!r}")
+    port = parts.port  # which raises where it is none
+    proxy = requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url))
+    if proxy:
+        try:
+            parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+            port = parts.port
+            if not parts.hostname:
+                raise ValueError("it names no host")  # noqa: TRY301  # told like the others
+        except ValueError as error:
+            raise ValueError(f"the proxy {shown(proxy)!r} that the environment names: {error}") from error
+    return str(parts.hostname), port or (443 if parts.scheme == "https" else 80)
+
+
+def _why_not(endpoint: tuple[str, int], *, seconds: float) -> str:
+    """Reason why a host does not answer; empty when it does."""
+    try:
+        socket.create_connection(endpoint, timeout=seconds).close()
+    except socket.gaierror:
+        return f"the name {endpoint[0]} does not resolve"
+    except TimeoutError:
+        return f"no answer within {seconds:g} s"
+    except OSError as error:
+        return error.strerror.lower() if error.strerror else str(error)
+    except (ValueError, OverflowError) as error:  # a name or a port that no host can have
+        return f"no address that can be asked: {printable(str(error))[:_WORDS]}"
+    return ""
