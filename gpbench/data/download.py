@@ -109,7 +109,7 @@ def download(
     expected: Expected | None = None,
     progress: Progress | None = None,
     patience: Patience | None = None,
-) -> None:
+) -> bool:
     """Download ``url`` to ``target``.
 
     Parameters
@@ -125,6 +125,11 @@ def download(
     patience : Patience
         Waiting and asking again.
 
+    Returns
+    -------
+    bool
+        Whether the file was put together from several answers; the server may have lied of what belongs together.
+
     Raises
     ------
     DownloadError
@@ -137,7 +142,7 @@ def download(
         part = target.with_name(target.name + ".part")
         with alone(part):
             if target.exists() and expected.sha256 and expected.problem(target) is None:
-                return  # another process brought it while this one waited
+                return False  # another process brought it while this one waited
             transfer = _Transfer(url, part, expected=expected, progress=progress, patience=patience)
             try:
                 transfer.run()
@@ -145,6 +150,7 @@ def download(
                 transfer.keep_what_is_of_use()
             part.replace(target)
             _sidecar(part).unlink(missing_ok=True)
+            return transfer.joined
     except OSError as error:
         raise DownloadError(unwritable(target.parent, error)) from error
 
@@ -169,6 +175,7 @@ class _Transfer:
         self.deadline = time.monotonic() + patience.seconds_for(self.most)
         self.ranges = True  # as long as the server has not shown that it cannot send the rest of a file
         self.whole = False
+        self.joined = False
 
     def run(self) -> None:
         """Attempt until the part is whole and right."""
@@ -281,9 +288,13 @@ class _Transfer:
             self._discard()
             raise BrokenError("the file has changed since its first part came")
         self.ranges = append or (not have and answer.headers.get("Accept-Ranges", "").lower() != "none")
+        self.joined = append
         start = have if append else 0
-        announced = answer.headers.get("Content-Length", "")
-        self.total = start + int(announced[:20]) if announced.isascii() and announced.isdigit() else self.expected.size
+        announced = _number(answer.headers.get("Content-Length", ""))
+        whole = _number(answer.headers.get("Content-Range", "").rpartition("/")[2]) if append else None
+        if whole is None and announced is not None:
+            whole = start + announced
+        self.total = self.expected.size if whole is None else whole
         self._check_announced(start)
         if found:
             _sidecar(self.part).write_text(json.dumps({"url": self.url, "validator": found}), encoding="utf-8")
@@ -298,8 +309,8 @@ class _Transfer:
                     raise _UnexpectedError(f"{self._bound()}, got more")
                 if self.progress is not None:
                     self.progress(self.part.name.removesuffix(".part"), done, self.total)
-        if self.total is not None and announced and done < self.total:
-            raise BrokenError(f"the body ends after {done:,} of {self.total:,} bytes")
+        if whole is not None and done < whole:
+            raise BrokenError(f"the body ends after {done:,} of {whole:,} bytes")
 
     def _bound(self) -> str:
         exactly = self.expected.size is not None
@@ -322,6 +333,10 @@ class _Transfer:
                 f"{shown(self.url)}: the disk is full: {self.total - start:,} more bytes are needed in "
                 f"{self.part.parent}, {free:,} are free"
             )
+
+
+def _number(text: str) -> int | None:
+    return int(text[:20]) if text.isascii() and text.isdigit() else None
 
 
 def _strong(headers: Any) -> str | None:

@@ -220,6 +220,8 @@ class Attempts:
         self._answers: dict[str, str] = {}
         self._judged: dict[Path, Judgement] = {}
         self._origins: dict[Path, str] = {}
+        self._joined: set[str] = set()
+        self._twice: set[str] = set()
         self._failed: set[str] = set()
 
     def add(self, place: str, said: str) -> None:
@@ -274,7 +276,9 @@ class Attempts:
                 hashes if held else (), file.size, md5, most=None if file.about is None else _FACTOR * file.about
             )
             target = local if held else trial
-            download(url, target, expected=expected, progress=places.progress, patience=places.patience)
+            self._joined.discard(url)
+            if download(url, target, expected=expected, progress=places.progress, patience=places.patience):
+                self._joined.add(url)
             counts = held or sha256_of(target) in file.sha256
         except DownloadError as error:
             self.add(url, f"{error}; {_held_by(local)}" if was_read and "expected sha256" in str(error) else str(error))
@@ -308,7 +312,11 @@ class Attempts:
         named = [one for one in doubtful if one.file.name in str(error)]
         for one in named or doubtful:
             self.add(one.place, f"not the data set that the catalogue describes: {error}")
-            self._failed |= {one.place, str(one.path)}
+            self._failed.add(str(one.path))
+            if one.place in self._joined - self._twice:
+                self._twice.add(one.place)  # its parts may be of different files: once more, from the start
+            else:
+                self._failed.add(one.place)
             self.forget(one)
         return bool(doubtful)
 

@@ -236,24 +236,34 @@ class _Request:
         self._patience = patience
         self._ended = threading.Event()
         self._connections: list[Any] = []
-        self._adapter = _Adapter(self._opened)
+        self._sockets: list[Any] = []
+        self._adapter = _Adapter(self._made)
         threading.Thread(target=self._run, name=f"GET {url[:80]}", daemon=True).start()
 
     def abort(self) -> None:
         """Let the thread end, whatever it waits for."""
         self._ended.set()
-        for connection in self._connections:
-            with suppress(OSError, AttributeError):  # not connected yet, or no longer
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        # A connection knows its socket while it shakes hands, and forgets it when it gives it to the response.
+        for one in [*self._sockets, *(connection.sock for connection in self._connections)]:
+            with suppress(OSError, AttributeError):  # closed, or not connected yet
+                one.shutdown(socket.SHUT_RDWR)
 
-    def _opened(self, connection: Any) -> None:
+    def _made(self, connection: Any) -> None:
+        """Take notice of a connection that will be opened."""
+        connect = connection.connect
+
+        def opened() -> None:
+            connect()
+            self._sockets.append(connection.sock)
+
+        connection.connect = opened
         self._connections.append(connection)
         if self._ended.is_set():
             raise _AbortedError
 
     def _run(self) -> None:
         try:
-            with requests.Session() as session:
+            with _Session() as session:
                 for scheme in ("http://", "https://"):
                     session.mount(scheme, self._adapter)
                 with self._redirected(session) as response:
@@ -265,7 +275,7 @@ class _Request:
             with suppress(_AbortedError):
                 self._put(error)
 
-    def _redirected(self, session: requests.Session) -> requests.Response:
+    def _redirected(self, session: _Session) -> requests.Response:
         """The response at the end of all redirections, with its body unread."""
         url = self._url
         for _ in range(_REDIRECTIONS + 1):
@@ -276,7 +286,7 @@ class _Request:
                 allow_redirects=False,
                 timeout=(self._patience.connect, self._patience.read),
             )
-            target = session.get_redirect_target(response)
+            target = requests.Session.get_redirect_target(session, response)
             if target is None:
                 return response
             response.close()
@@ -295,6 +305,13 @@ class _Request:
 
 class _AbortedError(Exception):
     """Nobody waits for the request any more."""
+
+
+class _Session(requests.Session):
+    """Sees no redirection: ``requests`` would read all that comes with one, even where it is told not to follow it."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:  # noqa: ARG002  # its signature
+        return None
 
 
 class _Adapter(requests.adapters.HTTPAdapter):
