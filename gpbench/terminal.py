@@ -91,8 +91,15 @@ class _Closed(io.TextIOBase):
 
 
 def warn_on_one_line() -> None:
-    """Show each warning of Python and of the libraries on one line of gpbench's own, without lines of source code."""
+    """Show what Python and the libraries warn of, or log as a warning, on one line of gpbench's own for each."""
+    import logging  # noqa: PLC0415  # the program alone needs it
+
+    class OneLine(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            echo(f"gpbench: {record.name}: {printable(record.getMessage())}", err=True)
+
     warnings.showwarning = _show_warning
+    logging.lastResort = OneLine(logging.WARNING)  # for libraries that nobody has given a handler
 
 
 def _show_warning(  # noqa: PLR0917  # Python's signature

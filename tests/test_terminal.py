@@ -1,6 +1,7 @@
 import contextlib
 import errno
 import io
+import logging
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import warnings
 import pytest
 
 from gpbench.cli import main
+from gpbench.errors import GpbenchWarning
 from gpbench.terminal import StatusLine, duration, echo, printable, printable_lines, warn_on_one_line
 
 ATTACK = "a\x1b[2J\x9b31m\x07\x08\r\x00\x7f\u202e\u2028\x1b]0;title\x07b"
@@ -127,13 +129,19 @@ def test_warnings_take_one_line_each(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(logging, "lastResort", logging.lastResort)
     warn_on_one_line()
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("overflow\nencountered \x1b[2J", RuntimeWarning, stacklevel=1)
-    (line,) = stream.getvalue().splitlines()
-    assert line.startswith("gpbench: RuntimeWarning (test_terminal.py:")
-    assert line.endswith("): overflow encountered \ufffd[2J")
+        warnings.warn("the prepared form\nwas damaged", GpbenchWarning, stacklevel=1)
+    lastly = logging.lastResort
+    lastly.handle(logging.LogRecord("urllib3", logging.WARNING, "", 0, "bad header: %s", ("\x1b[2J\nX",), None))
+    first, second, third = stream.getvalue().splitlines()
+    assert first.startswith("gpbench: RuntimeWarning (test_terminal.py:")
+    assert first.endswith("): overflow encountered \ufffd[2J")
+    assert second == "gpbench: the prepared form was damaged"
+    assert third == "gpbench: urllib3: bad header: \ufffd[2J X"
 
 
 MAIN = [sys.executable, "-c", "from gpbench.cli import main; main()"]

@@ -220,7 +220,7 @@ class _Transfer:
         have = self._have()
         words = f"{shown(self.url)}: {error}{f', after {have:,} bytes' if have else ''}"
         if failures >= self.patience.attempts:
-            raise DownloadError(f"{words} ({failures} attempts)") from error
+            raise DownloadError(f"{words} ({failures} attempts)", stuck=error.silent or error.slow) from error
         pause = self.patience.pause * 2 ** (failures - 1)
         if error.wait is not None:
             if error.wait > self.patience.wait:
@@ -228,7 +228,7 @@ class _Transfer:
                 raise DownloadError(f"{words}; {asked}") from error
             pause = max(pause, error.wait)
         if time.monotonic() + pause >= self.deadline:
-            raise DownloadError(f"{words}; the time for this file is over") from error
+            raise DownloadError(f"{words}; the time for this file is over", stuck=True) from error
         time.sleep(pause)
 
     def _have(self) -> int:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from gpbench.data.download import (
     DownloadError,
@@ -223,6 +223,7 @@ class Attempts:
         self._joined: set[str] = set()
         self._twice: set[str] = set()
         self._failed: set[str] = set()
+        self._stuck: set[str] = set()
 
     def add(self, place: str, said: str) -> None:
         """Note a place; said twice it stands once."""
@@ -267,6 +268,9 @@ class Attempts:
         """Download from an address that has not failed before."""
         if url in self._failed:
             return None
+        if urlsplit(url).netloc in self._stuck:
+            self.add(url, "not asked, since its server was silent or too slow before")
+            return None
         local, trial = places.local(file), places.trial(file)
         try:
             recorded, was_read = _recorded(local)
@@ -281,6 +285,8 @@ class Attempts:
                 self._joined.add(url)
             counts = held or sha256_of(target) in file.sha256
         except DownloadError as error:
+            if error.stuck:
+                self._stuck.add(urlsplit(url).netloc)
             self.add(url, f"{error}; {_held_by(local)}" if was_read and "expected sha256" in str(error) else str(error))
         except OSError as error:
             self.add(str(local), why(error))

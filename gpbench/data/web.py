@@ -39,7 +39,17 @@ _WORDS = 200  # characters of a server's or a library's words in a message
 
 
 class DownloadError(DataError):
-    """A file could not be downloaded from one address; the message says why."""
+    """A file could not be downloaded from one address; the message says why.
+
+    Attributes
+    ----------
+    stuck : bool
+        The server was silent or too slow, and would be for another file.
+    """
+
+    def __init__(self, words: str, *, stuck: bool = False) -> None:
+        super().__init__(words)
+        self.stuck = stuck
 
 
 class BrokenError(Exception):
@@ -49,13 +59,16 @@ class BrokenError(Exception):
     ----------
     wait : float or None
         Seconds after which the server asks to be asked again.
+    silent : bool
+        The server sent nothing for too long.
     slow : bool
         The server is too slow: the bytes that came are no reason to try again and again.
     """
 
-    def __init__(self, words: str, *, wait: float | None = None, slow: bool = False) -> None:
+    def __init__(self, words: str, *, wait: float | None = None, silent: bool = False, slow: bool = False) -> None:
         super().__init__(words)
         self.wait = wait
+        self.silent = silent
         self.slow = slow
 
 
@@ -211,7 +224,7 @@ def request(
         try:
             item = running.items.get(timeout=min(seconds, left))
         except queue.Empty:
-            raise (over if left <= seconds else BrokenError(f"no byte within {seconds:g} s")) from None
+            raise (over if left <= seconds else BrokenError(f"no byte within {seconds:g} s", silent=True)) from None
         if isinstance(item, BaseException):
             raise _failure(item, url, patience) from item
         return item
@@ -340,7 +353,7 @@ def _failure(error: BaseException, url: str, patience: Patience) -> DownloadErro
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError) and not isinstance(
         error, requests.ConnectTimeout
     ):
-        return BrokenError(f"no byte within {patience.read:g} s")
+        return BrokenError(f"no byte within {patience.read:g} s", silent=True)
     if isinstance(error, requests.exceptions.ProxyError):
         return DownloadError(f"{shown(url)}: the proxy does not answer: {_cause(error)}")
     if isinstance(error, requests.exceptions.SSLError):

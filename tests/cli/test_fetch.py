@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+import os
 import socket
 import subprocess
 import sys
@@ -169,6 +170,28 @@ def test_check_says_what_it_cannot_read(run, tmp_path):
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == f"unread  {here}"
     assert "1 have no known hash and were not read" in result.stdout
+
+
+def test_three_processes_share_one_download(tmp_path):
+    server = Web()
+    server.serve("/" + PIMA.path, _pima())
+    program = [
+        sys.executable,
+        "-c",
+        "from gpbench.cli import main; main()",
+        "fetch",
+        "diabetes",
+        "--mirror",
+        server.url,
+    ]
+    environ = os.environ | PRIVATE | {"GPBENCH_DATA": str(tmp_path)}
+    processes = [subprocess.Popen(program, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = {process.communicate()[0] for process in processes}
+    server.close()
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert len(said) == 1
+    assert [path for path, *_ in server.requests] == ["/" + PIMA.path]
+    assert not list(tmp_path.rglob("*.lease"))
 
 
 def test_help_imports_neither_numpy_nor_pandas():

@@ -279,6 +279,16 @@ def test_files_that_an_error_does_not_name_are_not_suspected(tmp_path, web):
     assert [path for path, *_ in web.requests] == ["/a", "/c", "/b"]
 
 
+def test_a_silent_server_is_not_asked_for_the_next_file(tmp_path, web):
+    urls = [web.serve(path, BODY, hang=True) for path in ("/a", "/b", "/c")]
+    entry = _entry(_file(*urls[:2]), _file(urls[2], path="uci/toy/other.data"))
+    attempts = Attempts()
+    patience = Patience(probe=1, connect=1, read=0.05, attempts=2, pause=0)
+    assert _obtain(entry, Places(tmp_path, patience=patience), attempts) is None
+    assert {path for path, *_ in web.requests} == {"/a"}
+    assert sum("not asked, since its server was silent or too slow before" in line for line in attempts.lines) == 2
+
+
 def test_where_every_hash_vouches_nothing_is_refused(tmp_path, web):
     attempts = Attempts()
     with closing(offers(_entry(_file(web.serve("/x", BODY))), Places(tmp_path, patience=QUICK), attempts)) as found:

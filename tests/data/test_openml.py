@@ -60,7 +60,8 @@ def web(monkeypatch, tmp_path):
 
 
 def _describe(web, *, parquet=False, target=TARGET, md5=None, **how):
-    table = f"<oml:parquet_url>{web.url}{TABLE}</oml:parquet_url>" if parquet else ""
+    second = web.url.replace("127.0.0.1", "localhost")  # where parquet comes from is another server
+    table = f"<oml:parquet_url>{second}{TABLE}</oml:parquet_url>" if parquet else ""
     text = DESCRIPTION.format(url=web.url, parquet=table, target=target, md5=md5 or hashlib.md5(ARFF).hexdigest())
     web.serve(API, text.encode(), headers={"Content-Type": "text/xml"}, **how)
 
