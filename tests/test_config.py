@@ -52,6 +52,11 @@ def test_home_is_expanded(tmp_path, monkeypatch):
     assert load(tmp_path, {"GPBENCH_DATA": "~/x"}).data == tmp_path / "home" / "x"
 
 
+def test_a_byte_order_mark_counts_for_nothing(tmp_path):
+    (tmp_path / "gpbench.toml").write_bytes(b'\xef\xbb\xbfmirror = "m"\r\n')
+    assert load(tmp_path).mirror == str(tmp_path / "m")
+
+
 def test_other_tables_of_a_pyproject_are_not_ours(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.ruff]\nline-length = 3\n[project]\nname = "x"\n')
     assert load(tmp_path).mirror is None
@@ -60,13 +65,13 @@ def test_other_tables_of_a_pyproject_are_not_ours(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("gpbench.toml", "data = [", r"gpbench\.toml cannot be read as TOML"),
-        ("gpbench.toml", b"\xff\xfe", r"gpbench\.toml cannot be read as TOML"),
-        ("gpbench.toml", "data = 3", r"gpbench\.toml: data must be a text that names a place; got 3"),
-        ("gpbench.toml", 'mirror = ""', "mirror must be a text that names a place; got ''"),
-        ("gpbench.toml", 'miror = "x"', r"gpbench\.toml: unknown setting 'miror'; did you mean mirror\?"),
-        ("pyproject.toml", "tool.gpbench = 3", r"pyproject\.toml \[tool\.gpbench\] must be a table of settings; got 3"),
-        ("pyproject.toml", "[tool.gpbench]\nx = 1", r"\[tool\.gpbench\]: unknown setting 'x'"),
+        ("gpbench.toml", "data = [", r"gpbench\.toml is no TOML"),
+        ("gpbench.toml", b"\xff\xfe", r"gpbench\.toml is no TOML"),
+        ("gpbench.toml", "data = 3", r"gpbench\.toml, line 1: data must be a text; got 3"),
+        ("gpbench.toml", 'mirror = ""', "mirror must be a text; got ''"),
+        ("gpbench.toml", 'miror = "x"', r"gpbench\.toml, line 1: unknown setting 'miror'; did you mean mirror\?"),
+        ("pyproject.toml", "tool.gpbench = 3", r"pyproject\.toml, line 1: \[tool\]: gpbench must be a table; got 3"),
+        ("pyproject.toml", "[tool.gpbench]\nx = 1", r"pyproject\.toml, line 2: \[tool\.gpbench\]: unknown setting 'x'"),
     ],
 )
 def test_wrong_files_are_refused(tmp_path, file, text, message):

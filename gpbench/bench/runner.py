@@ -6,7 +6,7 @@ Whatever happens inside a cell ends in a result, so that a failing cell fails al
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from gpbench.bench.clock import Clock
 from gpbench.bench.division import divide
 from gpbench.bench.memory import peak_rss_mb, reset_peak
 from gpbench.bench.provenance import now, provenance
+from gpbench.bench.result import Problem, Result
 from gpbench.bench.signals import Terminated, terminable
 from gpbench.bench.sources import Source, opened
 from gpbench.bench.store import check_arrays
@@ -24,6 +25,7 @@ from gpbench.bench.trace import Trace, Watcher
 from gpbench.errors import DataError, NumericalError, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import Posterior
+from gpbench.schemes.base import Fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from gpbench.bench.methods import Method
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Array, Rows
+    from gpbench.schemes.base import StoppedBy
     from gpbench.schemes.settings import Learned
 
 __all__ = ["Outcome", "Task", "inducing_rule", "lost", "run_cell"]
@@ -56,7 +59,7 @@ class Task:
     jobs : int
         Cells that run at the same time; recorded.
     origin : Task or None
-        The cell that must have ended well before this one can run, see :mod:`gpbench.bench.origin`.
+        The cell that must have ended well before this one can run, see :mod:`gpbench.bench.choices`.
     learned : Learned or None
         What the origin learned, once it has.
     """
@@ -76,15 +79,14 @@ class Outcome:
 
     Attributes
     ----------
-    result : dict
-        In the format of the store.
+    result : Result
     arrays : dict or None
         For KEY.npz; None unless the cell ended well.
     halted : bool
         The process was asked to end (Ctrl-C, SIGTERM); no further cell should start in it.
     """
 
-    result: dict[str, Any]
+    result: Result
     arrays: Arrays | None
     halted: bool = False
 
@@ -97,11 +99,11 @@ def run_cell(task: Task) -> Outcome:
         with terminable():
             return attempt.run()
     except KeyboardInterrupt:
-        return attempt.ended("interrupted", problem=_problem("KeyboardInterrupt", "interrupted by the user"))
+        return attempt.ended("interrupted", problem=Problem("KeyboardInterrupt", "interrupted by the user"))
     except Terminated:
-        return attempt.ended("timeout", problem=_problem("Terminated", "ended from outside by SIGTERM"))
+        return attempt.ended("timeout", problem=Problem("Terminated", "ended from outside by SIGTERM"))
     except (Exception, SystemExit) as error:  # noqa: BLE001  # a cell fails alone, whatever a plug-in's scheme raises
-        return attempt.ended("failed", problem=_problem(type(error).__name__, str(error)))
+        return attempt.ended("failed", problem=Problem(type(error).__name__, str(error)))
 
 
 def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = False) -> Outcome:
@@ -117,7 +119,7 @@ def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = Fal
     halted : bool
         As in :class:`Outcome`.
     """
-    outcome = _Attempt(task).ended(status, problem=_problem(kind, message))
+    outcome = _Attempt(task).ended(status, problem=Problem(kind, message))
     return Outcome(outcome.result, None, halted)
 
 
@@ -144,14 +146,14 @@ def inducing_rule(
     Raises
     ------
     UsageError
-        The settings name no rule.
+        The settings name a rule or a count that is none.
     """
     if "inducing" not in settings:
         return InducingRule("none", seed=seed)
     if active is not None:
         return InducingRule("given", count=len(active), seed=seed, Z=active, targets=targets)
     more = {"rows": settings["kmeans_rows"]} if "kmeans_rows" in settings else {}
-    return InducingRule(settings.get("inducing_rule", "kmeans"), count=settings["inducing"], seed=seed, **more)
+    return InducingRule(settings.get("inducing_rule", InducingRule.rule), count=settings["inducing"], seed=seed, **more)
 
 
 class _Attempt:
@@ -168,9 +170,10 @@ class _Attempt:
 
     def run(self) -> Outcome:
         spec, task = self.task.spec, self.task
+        task.method.load()  # what the scheme imports may hold threads of its own, which must be there to be held
         with one_pool_size(task.threads):
             if spec.origin is not None and task.learned is None:
-                raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin['key']}; got none")
+                raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin.key}; got none")
             scheme = task.method.build(spec.settings, learned=task.learned)
             dataset = opened(task.source)
             if dataset.checksum != spec.checksum:
@@ -189,7 +192,7 @@ class _Attempt:
             classes = len(dataset.classes)
             self.watcher = Watcher(self.clock, lambda q: _score(q, rows.X_test, rows.y_test)[:2], limits=spec.limits)
             self.clock.start()
-            posterior: Predictor = scheme.fit(
+            fitted: Any = scheme.fit(
                 rows.X,
                 rows.y,
                 inducing=inducing_rule(
@@ -201,15 +204,14 @@ class _Attempt:
                 on_step=self.watcher,
             )
             self.clock.stop()
-            return self._finished(posterior, rows.X_test, rows.y_test)
+            return self._finished(_as_fit(fitted), rows.X_test, rows.y_test)
 
-    def _finished(self, posterior: Predictor, X_test: Rows, y_test: npt.NDArray[Any]) -> Outcome:
-        watcher = self.watcher
+    def _finished(self, fit: Fit, X_test: Rows, y_test: npt.NDArray[Any]) -> Outcome:
+        watcher, posterior, facts = self.watcher, fit.posterior, fit.facts
         assert watcher is not None
         nll, error, predicted = _score(posterior, X_test, y_test)
-        facts = posterior.facts
-        self.jitter = _number(facts.get("jitter"))
-        bound = watcher.bound if watcher.bound is not None else _number(facts.get("bound"))
+        self.jitter = _number(fit.jitter)
+        bound = watcher.bound if watcher.bound is not None else _number(fit.bound)
         watcher.trace.add(seconds=self.clock.seconds, iteration=watcher.iteration, nll=nll, error=error, bound=bound)
         if not (math.isfinite(nll) and math.isfinite(error)):
             raise NumericalError(f"the test NLL must be finite; got {nll} (test error {error})")
@@ -222,7 +224,8 @@ class _Attempt:
         self.apart = {name: facts[name] for name in APART if name in facts}
         if "peer" in facts:
             self.data["peer"] = facts["peer"]
-        stopped_by = _stopped_by(facts.get("stopped_by"), watcher.stopped_by)
+        self.data["fit"] = {name: value for name, value in facts.items() if name not in (*APART, "peer")}
+        stopped_by = _stopped_by(fit.stopped_by, watcher.stopped_by)
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)
 
@@ -234,19 +237,17 @@ class _Attempt:
         nll: float | None = None,
         error: float | None = None,
         bound: float | None = None,
-        problem: dict[str, Any] | None = None,
+        problem: Problem | None = None,
     ) -> Outcome:
         """The outcome of the cell as things stand."""
         self.clock.stop()
         spec, watcher = self.task.spec, self.watcher
         iterations = 0 if watcher is None else watcher.iteration
-        result = {
-            "format": None,  # first in the file; its value comes with the description
-            "key": spec.key,
-            "status": status,
-            **spec.description(),
-            "stopped_by": stopped_by,
-            "metrics": {
+        result = Result.of(
+            spec,
+            status=status,
+            stopped_by=stopped_by,
+            metrics={
                 "nll": nll,
                 "error": error,
                 "train_seconds": self.clock.seconds,
@@ -257,33 +258,39 @@ class _Attempt:
                 "peak_rss_mb": peak_rss_mb(),
                 **self.apart,
             },
-            "trace": (watcher.trace if watcher is not None else Trace()).columns(),
-            "provenance": {
+            trace=(watcher.trace if watcher is not None else Trace()).columns(),
+            provenance={
                 **provenance(threads=self.task.threads, jobs=self.task.jobs, start=self.start, end=now()),
                 **self.data,
             },
-            "problem": None if problem is None else {**problem, "iteration": iterations},
-        }
+            problem=None if problem is None else replace(problem, iteration=iterations),
+        )
         return Outcome(result, None, halted=status in {"interrupted", "timeout"})
 
 
-def _stopped_by(own: Any, watchers: str | None) -> str:
-    """Why training ended: the scheme's own reason where it had ended by itself, else the limit that the harness set.
+def _as_fit(fitted: Any) -> Fit:
+    """What ``fit`` gave; a bare posterior, which a plug-in's scheme may give, does not say how training ended."""
+    if isinstance(fitted, Fit):
+        return fitted
+    facts = dict(getattr(fitted, "facts", {}))
+    return Fit(
+        posterior=fitted,
+        stopped_by=facts.pop("stopped_by", "unknown"),
+        iterations=facts.pop("iterations", 0),
+        bound=facts.pop("bound", None),
+        jitter=facts.pop("jitter", None),
+        facts=facts,
+    )
 
-    A scheme that reports its only step when it is done has converged, whatever the limits say.
-    """
-    if own is not None and own != "on_step":
-        return str(own)
-    return watchers or "converged"
+
+def _stopped_by(own: StoppedBy, watchers: str | None) -> str:
+    """Why training ended: the scheme's own reason where it had ended by itself, else the limit that the harness set."""
+    return own if own not in {"on_step", "unknown"} else watchers or "unknown"
 
 
 def _number(value: Any) -> float | None:
     """A fact as a plain float that JSON takes; None where it is absent or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _problem(kind: str, message: str) -> dict[str, Any]:
-    return {"type": kind, "message": message}
 
 
 def _score(posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:

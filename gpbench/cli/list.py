@@ -70,7 +70,7 @@ def _block(kind: str, facts: list[dict[str, Any]], width: int, asked: str | None
             "plans": inventory.plan_table,
         }
         return tables[kind](facts) if facts else [f"no {kind}"]
-    return [line for place, card in enumerate(cards) for line in ([""] * bool(place) + card)]
+    return [line for number, card in enumerate(cards) for line in ([""] * bool(number) + card)]
 
 
 def _chosen(kind: str, names: Sequence[str], known: Mapping[str, Any]) -> list[Any]:

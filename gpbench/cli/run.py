@@ -83,10 +83,10 @@ def command(
     gpbench run --method x-gpc --dataset mine.csv --target label --set noise=0.1 --json
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
+    from gpbench.bench.cell import Limits  # noqa: PLC0415
     from gpbench.bench.choices import choose, parse_assignments  # noqa: PLC0415
     from gpbench.bench.execution import executor  # noqa: PLC0415
     from gpbench.bench.expand import Request, expand, protocol_of  # noqa: PLC0415
-    from gpbench.bench.limits import Limits  # noqa: PLC0415
     from gpbench.bench.methods import method  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
     from gpbench.bench.sources import sources as sources_of  # noqa: PLC0415
@@ -127,7 +127,8 @@ def command(
     if as_json:
         scored, _ = with_scores(cells, store)
         summary = summarise(scored)
-        echo(json.dumps({"cells": cells, "summary": summary, "store": str(config.store)}, indent=1), content=True)
+        found = {"cells": [cell.to_json() for cell in cells], "summary": summary, "store": str(config.store)}
+        echo(json.dumps(found, indent=1), content=True)
     else:
         echo(table(summarise(cells)))
     if plot is not None:
@@ -135,5 +136,5 @@ def command(
             save_curves(cells, plot)
         except UsageError as error:  # cells of two processors, or none that ended well: the sweep has its own exit code
             echo(f"gpbench: {plot} is not drawn: {error}", err=True)
-    if any(cell["status"] != "ok" for cell in cells):
+    if not all(cell.finished for cell in cells):
         context.exit(4)

@@ -61,7 +61,7 @@ class File:
     def __post_init__(self) -> None:
         steps = self.path.split("/")
         if len(steps) != 3 or not all(map(_plain, steps)):
-            raise DataError(f"file: path must be <source>/<data set>/<file>; got {self.path!r}")
+            raise DataError(f"path must be <source>/<data set>/<file>; got {self.path!r}")
         for url in self.urls:
             if not url.startswith(("http://", "https://")):
                 raise DataError(f"file {self.path}: expected addresses with http:// or https://; got {url!r}")

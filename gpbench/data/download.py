@@ -15,15 +15,16 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from gpbench.data.web import BrokenError, DownloadError, Patience, request, shown
+from gpbench.data.web import BrokenError, DownloadError, Patience, shown
 from gpbench.leases import alone
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpbench.data.web import Answer
+    from gpbench.data.request import Answer
 
 __all__ = ["DownloadError", "Expected", "Patience", "Progress", "download", "sha256_of", "unwritable", "why"]
 
@@ -239,6 +240,8 @@ class _Transfer:
         _sidecar(self.part).unlink(missing_ok=True)
 
     def _attempt(self) -> None:
+        from gpbench.data.request import request  # noqa: PLC0415  # a tenth of a second
+
         have, validator = self._resumable()
         headers = {"Accept-Encoding": "identity", "User-Agent": "gpbench"}
         if have:
@@ -268,18 +271,20 @@ class _Transfer:
         return have, validator if have else None
 
     def _receive(self, answer: Answer, have: int, validator: str | None) -> None:
-        if answer.status == 416 and have:  # no such range: all is here, or another file is there
+        if (
+            answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have
+        ):  # no such range: all is here, or another file is there
             if answer.headers.get("Content-Range", "").rpartition("/")[2] == str(have):
                 return
             self._discard()
             raise BrokenError("the server cannot go on from where the download broke")
         if answer.status in _AGAIN:
             raise BrokenError(answer.words, wait=answer.wait)
-        if answer.status not in (200, 206):
+        if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             raise DownloadError(f"{shown(self.url)}: {answer.words}")
         if answer.headers.get("Content-Type", "").startswith("text/html") and not self.url.endswith((".html", ".htm")):
             raise DownloadError(f"{shown(self.url)}: the server answers with a web page instead of the file")
-        append = answer.status == 206  # a part of the file
+        append = answer.status == HTTPStatus.PARTIAL_CONTENT
         found = _strong(answer.headers)
         if append and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
             self._discard()

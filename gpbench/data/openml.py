@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import requests
-
 from gpbench.data.catalogue import File
 from gpbench.data.download import Patience, unwritable, why
 from gpbench.data.fetch import Attempts, Copy, Places, copies, held
 from gpbench.data.recipe import Recipe
-from gpbench.data.web import BrokenError, request
+from gpbench.data.web import BrokenError
 from gpbench.errors import DataError, UsageError
 from gpbench.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from types import ModuleType
+
+    import requests
 
     from gpbench.data.formats import Frames
 
@@ -221,6 +221,8 @@ class _Limited:
     """The requests module, with sessions that ask within limits of time and size."""
 
     def __init__(self, module: ModuleType, patience: Patience) -> None:
+        import requests  # noqa: PLC0415  # a tenth of a second, and seldom needed
+
         self._module = module
 
         class Session(requests.Session):
@@ -239,6 +241,10 @@ class _Limited:
 
 def _bounded(url: str, patience: Patience) -> requests.Response:
     """A small answer, whole."""
+    import requests  # noqa: PLC0415  # as above
+
+    from gpbench.data.request import request  # noqa: PLC0415
+
     made = requests.Response()
     content = b""
     with request(url, patience=patience) as answer:

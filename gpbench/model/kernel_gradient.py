@@ -11,7 +11,7 @@ from gpbench.model.adjoints import Hold, cross_adjoint, gram_adjoint
 from gpbench.model.linalg import add_to_diagonal
 
 if TYPE_CHECKING:
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
     from gpbench.model.rows import Array
     from gpbench.model.whitened import Whitened
 

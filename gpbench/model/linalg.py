@@ -9,6 +9,7 @@ always use the returned array.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -25,6 +26,8 @@ __all__ = [
     "add_to_diagonal",
     "cholesky",
     "inverse_lower",
+    "lower_ones",
+    "mirror_lower",
     "potrf",
     "symmetrise_lower",
     "syrk",
@@ -160,10 +163,38 @@ def syrk(
     C: Array | None = None,
     overwrite: bool = False,
 ) -> Array:
-    """Lower triangle of alpha A Aᵀ + beta C, of alpha Aᵀ A + beta C if ``trans``; the upper triangle is undefined."""
+    """Lower triangle of alpha A Aᵀ + beta C, of alpha Aᵀ A + beta C if ``trans``.
+
+    The upper triangle is that of C, or 0 without one.
+    """
     if C is None:
         return blas.dsyrk(alpha, A, trans=int(trans), lower=1)
     return blas.dsyrk(alpha, A, beta=beta, c=C, trans=int(trans), lower=1, overwrite_c=int(overwrite))
+
+
+def mirror_lower(A: Array, *, factor: float = 1.0) -> Array:
+    """A multiple of the symmetric matrix whose lower triangle A (m, m) holds, finite above; a new array."""
+    lower = A * _lower_half(len(A))
+    full = np.add(lower, lower.T, out=np.empty(A.shape, order="F"))
+    if factor != 1.0:
+        full *= factor
+    return full
+
+
+@lru_cache(maxsize=8)
+def _lower_half(m: int) -> Array:
+    """1 below the diagonal, ½ on it, 0 above."""
+    mask = np.asfortranarray(np.tri(m) - 0.5 * np.eye(m))
+    mask.setflags(write=False)
+    return mask
+
+
+@lru_cache(maxsize=8)
+def lower_ones(m: int) -> Array:
+    """Ones on and below the diagonal, 0 above, (m, m); read-only."""
+    ones = np.asfortranarray(np.tri(m))
+    ones.setflags(write=False)
+    return ones
 
 
 def symmetrise_lower(A: Array) -> Array:

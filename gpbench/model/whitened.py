@@ -27,7 +27,7 @@ from gpbench.model.linalg import add_to_diagonal, inverse_lower, potrf, trsv
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
     from gpbench.model.rows import Array, Rows
 
 __all__ = ["BLOCK_ROWS", "Block", "Moments", "Whitened", "features", "marginals"]

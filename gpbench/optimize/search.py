@@ -61,6 +61,14 @@ class Outcome:
 class Search(Protocol):
     """A way to search for a maximum."""
 
+    @property
+    def gradient_tolerance(self) -> float:
+        """Largest absolute entry of the gradient at which a search has converged."""
+
+    @property
+    def value_tolerance(self) -> float:
+        """Relative rise of the value at which it has."""
+
     def maximise(
         self,
         objective: Objective,

@@ -2,20 +2,23 @@
 
 A scheme is a frozen dataclass. Its fields are the settings of the method; ``setting`` gives each one a line of help and
 a range, so that the command line, the store and the documentation read them from one place. ``fit`` trains and returns
-a posterior; it calls ``on_step`` after each iteration and returns the state that it has when that raises
-:class:`StopTraining`.
+a :class:`Fit`; it calls ``on_step`` after each iteration and returns what it has when that raises
+:class:`StopTraining`. :class:`Training` and :func:`run_training` do what is alike in every ``fit``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from gpbench.errors import UsageError
+from gpbench.errors import NumericalError, UsageError
+from gpbench.optimize.training import OnStep, Step, StoppedBy, StopTraining, Trainer
 
 if TYPE_CHECKING:  # the command line reads settings without loading the numerics
+    from collections.abc import Callable, Mapping
+
     import numpy as np
 
     from gpbench.model.inducing import InducingRule
@@ -23,46 +26,136 @@ if TYPE_CHECKING:  # the command line reads settings without loading the numeric
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Labels, Rows
 
-__all__ = ["OnStep", "Scheme", "Setting", "Step", "StopTraining", "setting", "settings_of"]
+__all__ = [
+    "Fit",
+    "OnStep",
+    "Scheme",
+    "Setting",
+    "Step",
+    "StopTraining",
+    "StoppedBy",
+    "Training",
+    "run_training",
+    "setting",
+    "settings_of",
+]
 
 
-class StopTraining(Exception):
-    """Raised by ``on_step`` to end training; not an error. ``fit`` then returns the state that it has."""
-
-
-class Step:
-    """One iteration, as it is reported to ``on_step``.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fit:
+    """What ``fit`` gives: the posterior, and what is to be recorded about how it came about.
 
     Attributes
     ----------
-    iteration : int
-        Counts from 1: mini-batch steps, or evaluations of the objective under scipy's optimisers.
+    posterior : Predictor
+    stopped_by : {"converged", "iterations", "on_step", "failed-to-improve", "unknown"}
+        ``converged`` only where the scheme's own stated criterion holds at the end.
+    iterations : int
+        That were taken; 0 where the scheme counts none.
     bound : float or None
-        The objective on the whole training set (nats), where the scheme knows it at this step.
-    posterior : callable
-        Makes the posterior of this moment; costs something, so it is called only when wanted.
-    elapsed : tuple of float or None
-        Wall and processor seconds of training up to this step, where the scheme runs in another process and only a
-        clock there can tell them; None: the caller's own clock is right.
+        The objective of the posterior on all training rows (nats).
+    jitter : float or None
+        The largest absolute jitter of a kernel matrix.
+    facts : mapping
+        Whatever else is worth recording, as JSON can hold it: hyper-parameters, inner iterations.
     """
 
-    __slots__ = ("bound", "elapsed", "iteration", "posterior")
-
-    def __init__(
-        self,
-        iteration: int,
-        *,
-        bound: float | None,
-        posterior: Callable[[], Predictor],
-        elapsed: tuple[float, float] | None = None,
-    ) -> None:
-        self.iteration = iteration
-        self.bound = bound
-        self.posterior = posterior
-        self.elapsed = elapsed
+    posterior: Predictor
+    stopped_by: StoppedBy = "unknown"
+    iterations: int = 0
+    bound: float | None = None
+    jitter: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-OnStep = Callable[[Step], None]
+class Training(ABC):
+    """One fit in progress: what moves, and the engine that counts its steps.
+
+    Parameters
+    ----------
+    limit : int
+        Iterations at most.
+
+    Attributes
+    ----------
+    trainer : Trainer
+    """
+
+    unit: ClassVar[str] = "iteration"
+    """What the trainer counts, for messages."""
+
+    def __init__(self, *, limit: int) -> None:
+        self.trainer = Trainer(limit=limit, posterior=self.posterior)
+
+    @abstractmethod
+    def train(self) -> StoppedBy:
+        """Train to the end, or until the trainer's ``report`` or ``check`` raises StopTraining; says why it ended.
+
+        Raises
+        ------
+        NumericalError
+            Past every remedy.
+        StopTraining
+            From ``on_step``.
+        """
+
+    @abstractmethod
+    def posterior(self) -> Predictor:
+        """The posterior that training has come to."""
+
+    def bound(self) -> float | None:
+        """The objective of that posterior on all rows (nats), where it is known."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """What else is to be recorded, as JSON can hold it."""
+        return {}
+
+    def result(self, stopped_by: StoppedBy) -> Fit:
+        """What ``fit`` gives, the hyper-parameters among its facts."""
+        posterior = self.posterior()
+        latents = getattr(posterior, "latents", ())
+        kernels = [latent.kernel.values() for latent in latents]
+        learned = {"hyperparameters": kernels[0] if len(kernels) == 1 else kernels} if kernels else {}
+        return Fit(
+            posterior=posterior,
+            stopped_by=stopped_by,
+            iterations=self.trainer.count,
+            bound=self.bound(),
+            jitter=max((latent.jitter for latent in latents), default=None),
+            facts={**learned, **self.facts()},
+        )
+
+
+def run_training(name: str, start: Callable[[], Training], on_step: OnStep) -> Fit:
+    """Train to the end, or until ``on_step`` raises StopTraining, and give what has come of it.
+
+    Parameters
+    ----------
+    name : str
+        Of the scheme, for messages.
+    start : callable
+        Makes the training at its beginning.
+    on_step : callable
+
+    Raises
+    ------
+    NumericalError
+        Past every remedy; the message names the scheme and how far it came.
+    """
+    reached = "start"
+    try:
+        training = start()
+        training.trainer.on_step = on_step
+        try:
+            stopped_by = training.train()
+        except StopTraining:
+            stopped_by = training.trainer.stopped_by
+        finally:
+            reached = f"{training.unit} {training.trainer.count}"
+        return training.result(stopped_by)
+    except NumericalError as error:
+        raise NumericalError(f"{name}, {reached}: {error}") from error
 
 
 class Scheme(Protocol):
@@ -87,7 +180,7 @@ class Scheme(Protocol):
         classes: int,
         rng: np.random.Generator,
         on_step: OnStep,
-    ) -> Predictor:
+    ) -> Fit:
         """Train.
 
         Parameters

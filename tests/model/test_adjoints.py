@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpbench.model.adjoints import cross_adjoint, gram_adjoint
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.kernels import make_kernel
 
 KERNELS = ["se", "se-ard", "matern32", "matern32-ard", "linear-ard", "se-ard+linear-ard", "matern32-ard+linear-ard"]

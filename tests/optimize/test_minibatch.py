@@ -3,7 +3,7 @@ import pytest
 
 from gpbench.errors import UsageError
 from gpbench.optimize import minibatch
-from gpbench.optimize.minibatch import Minibatches, hold_out
+from gpbench.optimize.training import Minibatches, hold_out
 
 
 def test_an_epoch_visits_each_row_once():

@@ -6,7 +6,7 @@ import pytest
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
-from gpbench.schemes.xgpc_state import State
+from gpbench.schemes.xgpc import State
 
 SHIFT = np.array([0.3, -0.2, 0.1, 0.4])
 

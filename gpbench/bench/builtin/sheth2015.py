@@ -1,12 +1,14 @@
 """The methods of sheth2015."""
 
-from gpbench.bench.method import Method
+from gpbench.bench.method import Method, Timing
 
 __all__ = ["METHODS"]
 
 _ANY = frozenset({"binary", "count", "ordinal"})
 _DUAL = frozenset({"binary", "count"})
 _SUBSET = {"rows": "subset", "inducing_rule": "random"}
+_ALL_ROWS = Timing(steps=300, steps_fixed=60, overhead=3e-3, load=0.4)
+_FEW_ROWS = Timing(steps=300, steps_fixed=100, overhead=5e-3, load=1.2)
 
 METHODS = (
     Method(
@@ -14,23 +16,26 @@ METHODS = (
         title="Sparse bound for any likelihood: Newton in the mean, a fixed point in the covariance",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
-        version=3,
+        version=4,
     ),
     Method(
         id="gvi-gradient",
         title="Sparse bound for any likelihood: Newton in the mean, L-BFGS in the covariance's factor",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
-        version=3,
+        version=4,
     ),
     Method(
         id="gvi-dual",
         title="Dual of the sparse bound (counts), or of a surrogate of it (two classes), by L-BFGS-B",
         tasks=_DUAL,
         paper="sheth2015",
-        version=4,
+        version=5,
+        timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_dual:GVIDual",
     ),
     Method(
@@ -39,13 +44,14 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.general.gvi_sgd:GVISGD",
-        version=4,
+        version=5,
     ),
     Method(
         id="sod-laplace",
         title="Subset of data, Laplace's approximation",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.sod_laplace:SoDLaplace",
         version=3,
     ),
@@ -54,6 +60,7 @@ METHODS = (
         title="Subset of data, variational: Newton in the mean, a fixed point in the covariance",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
         preset=_SUBSET,
         version=3,
@@ -63,6 +70,7 @@ METHODS = (
         title="Subset of data, variational: Newton in the mean, L-BFGS in the covariance's factor",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
         preset=_SUBSET,
         version=3,
@@ -73,6 +81,7 @@ METHODS = (
         tasks=_DUAL,
         paper="sheth2015",
         version=4,
+        timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_dual:GVIDual",
         preset=_SUBSET,
     ),

@@ -1,6 +1,6 @@
 """The methods of wenzel2019."""
 
-from gpbench.bench.method import BINARY, Method
+from gpbench.bench.method import BINARY, Method, Timing
 
 __all__ = ["METHODS"]
 
@@ -10,21 +10,27 @@ METHODS = (
         title="Conjugate augmentation with Polya-Gamma variables, natural-gradient mini-batches",
         tasks=BINARY,
         paper="wenzel2019",
+        timing=Timing(steps=5000, overhead=2e-4, load=0.35),
         scheme="gpbench.schemes.xgpc:XGPC",
+        version=2,
     ),
     Method(
         id="svgpc",
         title="Sparse KL bound by natural gradients for q(u) and Adam for hyper-parameters",
         tasks=BINARY,
         paper="wenzel2019",
+        timing=Timing(steps=2300, load=0.6),
         scheme="gpbench.schemes.svgpc:SVGPC",
+        version=2,
     ),
     Method(
         id="epgpc",
         title="Scalable expectation propagation on mini-batches, Adam for hyper-parameters, inducing inputs fixed",
         tasks=BINARY,
         paper="wenzel2019",
+        timing=Timing(steps=7000, load=0.9),
         scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
+        version=2,
         preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
     ),
     Method(
@@ -32,6 +38,7 @@ METHODS = (
         title="Polya-Gamma Gibbs sampler on all rows, kernel fixed: the exact posterior",
         tasks=BINARY,
         paper="wenzel2019",
+        timing=Timing(load=0.05),
         scheme="gpbench.schemes.gibbs:Gibbs",
         extra="gibbs",
     ),

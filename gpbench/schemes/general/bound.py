@@ -25,12 +25,13 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.errors import NumericalError
-from gpbench.model.latent import Form, Latent
 from gpbench.model.linalg import add_to_diagonal, inverse_lower, potrf, trsm
+from gpbench.model.posterior import Latent
 from gpbench.model.whitened import Whitened
 
 if TYPE_CHECKING:
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
+    from gpbench.model.gaussian import Form
     from gpbench.model.rows import Array
     from gpbench.model.whitened import Moments
     from gpbench.schemes.general.observation import Observation

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gpbench.errors import NumericalError
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.schemes.batch_settings import LOG_BOUND
 from gpbench.schemes.general.bound import GaussianV

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigvalsh, solve_triangular
 
 from gpbench.errors import UsageError
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson
 from gpbench.model.linalg import cholesky
 

@@ -32,7 +32,7 @@ from gpbench.model.linalg import add_to_diagonal, potrf, trsm, trsv
 from gpbench.schemes.general.bound import GaussianV
 
 if TYPE_CHECKING:
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
     from gpbench.model.rows import Array, Labels
     from gpbench.schemes.general.observation import Observation
 

@@ -28,7 +28,7 @@ from gpbench.model.whitened import BLOCK_ROWS, Moments, features, row_blocks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.model.whitened import Whitened
 

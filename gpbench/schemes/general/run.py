@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.posterior import Posterior
 from gpbench.schemes.base import StopTraining
 from gpbench.schemes.batch_settings import Evaluations

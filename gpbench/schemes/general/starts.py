@@ -19,7 +19,7 @@ from gpbench.schemes.general.bound import GaussianV, bound_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpbench.model.basis import Basis
+    from gpbench.model.basis_old import Basis
     from gpbench.schemes.general.hyper import State
     from gpbench.schemes.general.rows import FeatureRows
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpbench.errors import NumericalError
-from gpbench.model.ep_settle import FixedPoint, Proposal
 from gpbench.model.posterior import Posterior
+from gpbench.optimize.fixed_point import FixedPointSearch, Proposal
 from gpbench.schemes.base import OnStep, Step
 from gpbench.schemes.scalable_ep.damping import Damping, Rising
 from gpbench.schemes.scalable_ep.scalable import Look, ScalableEP
@@ -57,7 +57,7 @@ class BatchRun:
         self._factors = problem.factors(slice(None))
         self._outer = settings.training == "outer"
         self._damping = Damping.of(settings.damping, batch=True, decay=settings.damping_decay)
-        self._search = FixedPoint(
+        self._search = FixedPointSearch(
             damping=self._damping.value, tolerance=settings.ep_tolerance, limit=settings.ep_iterations
         )
         size = problem.unknowns.size

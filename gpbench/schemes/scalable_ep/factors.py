@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpbench.model.ep_moments import tilted
+from gpbench.model.sites import tilted
 from gpbench.schemes.scalable_ep.roles import Moved, Role, Slopes
 
 if TYPE_CHECKING:

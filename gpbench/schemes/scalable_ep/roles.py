@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpbench.model.ep_moments import Tilted, cavity, cavity_evidence, matched_site, share_left
+from gpbench.model.sites import Tilted, cavity, cavity_evidence, matched_site, share_left
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -87,7 +87,7 @@ class Role:
         self.mean = g + pull * (c1 * moved.mean - c2)
 
     def matched(self, at: Tilted, *, rest: Array | float, sign: Array | float) -> tuple[Array, Array]:
-        """c₁ and c₂ that match the tilted moments; arguments as in :func:`gpbench.model.ep_moments.matched_site`."""
+        """c₁ and c₂ that match the tilted moments; arguments as in :func:`gpbench.model.sites.matched_site`."""
         return matched_site(at, mean=self.mean, var=self.var, rest=rest, sign=sign)
 
     def evidence(self) -> Array:

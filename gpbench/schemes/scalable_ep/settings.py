@@ -10,10 +10,9 @@ import numpy as np
 
 from gpbench.schemes.base import setting
 from gpbench.schemes.binary import trained
-from gpbench.schemes.ep_targets import check_ep_targets, ep_likelihood
 from gpbench.schemes.scalable_ep.factors import BinaryFactors, Factors, PairFactors
 from gpbench.schemes.scalable_ep.unknowns import Unknowns
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.settings import GPSettings, check_ep_targets, ep_likelihood
 from gpbench.schemes.stochastic_settings import MinibatchSettings
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ class MGPCSettings(MinibatchSettings, GPSettings):
             A label is none of the classes.
         """
         needed = self.likelihood("binary" if classes == 2 else "multiclass", classes)
-        check_ep_targets(self.name, y, needed=needed, given=likelihood, classes=classes)
+        check_ep_targets(self.name, y, needed=needed.name, given=likelihood, classes=classes)
         y = np.asarray(y)
 
         def start() -> TrainingRun:

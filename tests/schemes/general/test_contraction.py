@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gpbench.errors import UsageError
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson, Probit
 from gpbench.schemes.general.contraction import contraction_distances, draw_targets, operator

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Gaussian, Logit, Ordinal, Poisson, Probit
 from gpbench.schemes.general.bound import GaussianV, bound_at, bound_gradient, precision_of, root_gradient

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpbench.model.basis import Basis
+from gpbench.model.basis_old import Basis
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Poisson

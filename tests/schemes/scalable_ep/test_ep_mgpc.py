@@ -62,12 +62,12 @@ def test_log_z_rises_and_predictions_follow(classes, training):
 
 
 def test_both_gradients_end_at_the_same_evidence():
-    X, y = clusters(n=45)
+    X, y = clusters(n=45, spread=1.2)  # they overlap; of clusters far apart log Z has two maxima
     ends = [
         fit(X, y, classes=3, training=training, max_iterations=150, rise=0.0, learn_inducing=False).facts["bound"]
         for training in ("inner-approx", "inner-exact")
     ]
-    assert ends[0] == pytest.approx(ends[1], rel=0.02)
+    assert ends[0] == pytest.approx(ends[1], rel=2e-3)
 
 
 def test_fixed_hyperparameters_end_at_eps_fixed_point():

@@ -2,23 +2,23 @@
 
 import numpy as np
 import pytest
+from gpbench.schemes.ep.full_sites import FullEP
+from gpbench.schemes.ep.gfitc_state import settle_gfitc
 from scipy.special import log_ndtr
 
 from gpbench.errors import NumericalError
-from gpbench.model.ep_settle import FixedPoint
 from gpbench.model.kernels import SE, Sum, White, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
+from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.schemes.ep.factors import ProbitFactors, StepFactors
-from gpbench.schemes.ep.full_sites import FullEP
-from gpbench.schemes.ep.gfitc_state import settle_gfitc
 from gpbench.schemes.scalable_ep import scalable as ep_scalable
 from gpbench.schemes.scalable_ep.factors import BinaryFactors, PairFactors
 from gpbench.schemes.scalable_ep.scalable import ScalableEP
 
 BINARY = ["scalable_ep_binary_a", "scalable_ep_binary_b"]
 MULTI = ["scalable_ep_multi_c2_a", "scalable_ep_multi_c3_a", "scalable_ep_multi_c4_b"]
-TIGHT = FixedPoint(damping=0.5, tolerance=1e-12, limit=3000)
+TIGHT = FixedPointSearch(damping=0.5, tolerance=1e-12, limit=3000)
 
 
 def oracle_kernel(hyper):
@@ -138,7 +138,9 @@ def test_binary_form_is_gfitc(read_oracle):
     ep = ScalableEP(kernels, Z, inputs["X"], factors)
     look = ep.look(settled(ep, factors))
     rival = ProbitFactors(inputs["y"])
-    other = settle_gfitc(kernels, Z, inputs["X"], rival, x=rival.start(), search=FixedPoint(tolerance=1e-12, limit=999))
+    other = settle_gfitc(
+        kernels, Z, inputs["X"], rival, x=rival.start(), search=FixedPointSearch(tolerance=1e-12, limit=999)
+    )
     assert look.log_z == pytest.approx(other.log_z, abs=1e-10)
     (dtheta, dZ), (theirs, their_Z) = look.gradient[0], (parts[0] for parts in other.gradient())
     assert dtheta == pytest.approx(theirs, abs=1e-9)
@@ -155,7 +157,7 @@ def test_two_classes_in_the_multiclass_form_are_gfitc():
     factors, rival = PairFactors(y, 2), StepFactors(y, 2)
     ep = ScalableEP(kernels, Z, X, factors)
     look = ep.look(settled(ep, factors))
-    other = settle_gfitc(kernels, Z, X, rival, x=rival.start(), search=FixedPoint(tolerance=1e-11, limit=3000))
+    other = settle_gfitc(kernels, Z, X, rival, x=rival.start(), search=FixedPointSearch(tolerance=1e-11, limit=3000))
     assert look.log_z == pytest.approx(other.log_z, abs=1e-9)
     for (dtheta, dZ), theirs, their_Z in zip(look.gradient, *other.gradient(), strict=True):
         assert dtheta == pytest.approx(theirs, abs=1e-7)
@@ -170,7 +172,7 @@ def test_inducing_inputs_at_the_rows_are_full_ep():
     factors = BinaryFactors(y)
     ep = ScalableEP([kernel], [X], X, factors, jitters=[1e-10])
     sites = ProbitFactors(2.0 * y - 1)
-    full = FullEP(kernel, X, sites, x=sites.start(), search=FixedPoint(tolerance=1e-12, limit=999), jitter=1e-10)
+    full = FullEP(kernel, X, sites, x=sites.start(), search=FixedPointSearch(tolerance=1e-12, limit=999), jitter=1e-10)
     assert ep.look(settled(ep, factors)).log_z == pytest.approx(full.log_z, abs=1e-7)
 
 
