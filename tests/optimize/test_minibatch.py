@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gpbench.errors import UsageError
-from gpbench.optimize import minibatch
+from gpbench.optimize import training as minibatch
 from gpbench.optimize.training import Minibatches, hold_out
 
 
