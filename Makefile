@@ -17,7 +17,7 @@ OPTIONS ?=
 BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
 #: What `make bench` leaves out: 10 GB of disk and most of an hour, and environments that are installed on demand.
 APART := scale peers
-.PHONY: help demo test test-kernel test-kernels lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
+.PHONY: help demo test stress test-kernel test-kernels lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -38,6 +38,9 @@ demo: $(READY) ## the main job on embedded data: a table and a picture
 
 test: $(READY) ## the whole test suite
 	$(ONE_THREAD) $(BIN)/python -m pytest
+
+stress: $(READY) ## minutes of hostile servers and of processes that are killed; seeds of seconds run in the tests
+	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/data/test_hostile_servers.py
 
 # Of what is computed; plans, data and commands do no arithmetic of their own.
 NUMERICS := tests/optimize tests/model tests/schemes
