@@ -99,7 +99,7 @@ class KLSpTraining(Training):
         super().__init__(limit=scheme.max_iterations)
         self._scheme, self._X, self._y, self._likelihood = scheme, X, y, likelihood
         self._bound = KLBound(scheme.initial_kernel(X), likelihood, whitened=scheme.whiten, size=scheme.block_rows)
-        self._unknowns = Unknowns(**self._bound.parts(Z, log_bound=LOG_BOUND))
+        self._unknowns = Unknowns.of(self._bound.start(Z), limits={"theta": LOG_BOUND})
         self._at = self._unknowns.values(self._unknowns.x)
         self._basis = self._bound.basis(self._at)
         self._value = -math.inf
