@@ -36,7 +36,6 @@ NUMERIC_STANDARD = {
 NUMERIC_LIBRARIES = {"numpy", "scipy"}
 
 _SAVED = "a posterior is saved and loaded"
-_KMEANS = "k-means is scikit-learn's still"
 #: (module, imported) -> why it stands.
 NUMERIC_EXCEPTIONS = {
     ("gpbench.schemes.gibbs", "polyagamma"): "the sampler of Polya-Gamma variables",
@@ -45,10 +44,8 @@ NUMERIC_EXCEPTIONS = {
     ("gpbench.model.posterior", "pathlib"): _SAVED,
     ("gpbench.model.posterior", "importlib"): "a kind of posterior is imported when one is loaded",
     ("gpbench.model.sampled", "pathlib"): _SAVED,
-    ("gpbench.model.storage", "pathlib"): _SAVED,
-    ("gpbench.model.storage", "zipfile"): _SAVED,
-    ("gpbench.model.storage", "json"): _SAVED,
-    ("gpbench.model.inducing", "sklearn"): _KMEANS,
+    ("gpbench.model.posterior", "zipfile"): _SAVED,
+    ("gpbench.model.posterior", "json"): _SAVED,
 }
 
 #: Modules of schemes that every family may import.

@@ -34,12 +34,10 @@ import numpy as np
 
 from gpbench.errors import NumericalError
 from gpbench.model.kl_bound import KLBound
-from gpbench.model.latent import Latent
-from gpbench.model.posterior import Posterior
-from gpbench.optimize.adadelta import AdaDelta
-from gpbench.optimize.adam import Adam
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.maximise import LOG_BOUND
-from gpbench.optimize.minibatch import Minibatches, hold_out
+from gpbench.optimize.steps import AdaDelta, Adam
+from gpbench.optimize.training import Minibatches, hold_out
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, setting

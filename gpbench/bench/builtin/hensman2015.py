@@ -12,7 +12,7 @@ METHODS = (
         paper="hensman2015",
         timing=Timing(steps=900, overhead=1.5e-3, per_input=5e-7),
         scheme="gpbench.schemes.klsp:KLSp",
-        version=2,
+        version=3,
     ),
     Method(
         id="mfsp",
@@ -21,7 +21,7 @@ METHODS = (
         paper="hensman2015",
         timing=Timing(steps=500, overhead=3e-3, per_input=1e-6),
         scheme="gpbench.schemes.nested.mfsp:MFSp",
-        version=3,
+        version=4,
     ),
     Method(
         id="klsp-sgd",
@@ -29,6 +29,7 @@ METHODS = (
         tasks=BINARY,
         paper="hensman2015",
         scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+        version=2,
     ),
     Method(
         id="sparse-map",
@@ -37,7 +38,7 @@ METHODS = (
         paper="hensman2015",
         timing=Timing(steps=400, overhead=3e-3, per_input=1e-6),
         scheme="gpbench.schemes.nested.sparse_map:SparseMAPScheme",
-        version=3,
+        version=4,
     ),
     Method(
         id="kl",
@@ -64,5 +65,6 @@ METHODS = (
         paper="hensman2015",
         timing=Timing(steps=90, overhead=7e-3, load=1.5),
         scheme="gpbench.schemes.ep.gfitc:GFITC",
+        version=2,
     ),
 )

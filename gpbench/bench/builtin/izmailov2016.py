@@ -14,8 +14,8 @@ METHODS = (
         paper="izmailov2016",
         timing=Timing(steps=900, load=0.8),
         scheme="gpbench.schemes.klsp:KLSp",
+        version=3,
         preset={"link": "logit", "whiten": False, "learn_inducing": False, "freeze_iterations": 0},
-        version=2,
     ),
     Method(
         id="svi-adadelta",
@@ -24,6 +24,7 @@ METHODS = (
         paper="izmailov2016",
         timing=Timing(overhead=7e-4),
         scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+        version=2,
         preset={
             "link": "logit",
             "whiten": False,
@@ -41,7 +42,7 @@ METHODS = (
         paper="izmailov2016",
         timing=_TIMING,
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
-        version=2,
+        version=3,
     ),
     Method(
         id="vi-taylor",
@@ -51,7 +52,7 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"bound": "taylor"},
-        version=2,
+        version=3,
     ),
     Method(
         id="vi-jj-full",
@@ -60,6 +61,7 @@ METHODS = (
         paper="izmailov2016",
         timing=_TIMING,
         scheme="gpbench.schemes.jaakkola.vijj:VIJJFull",
+        version=2,
     ),
     Method(
         id="vi-jj-hybrid",
@@ -69,6 +71,6 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"variant": "hybrid"},
-        version=2,
+        version=3,
     ),
 )

@@ -14,7 +14,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
-        version=2,
+        version=3,
     ),
     Method(
         id="sep-mgpc",
@@ -23,7 +23,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.scalable_ep.sep_mgpc:SEPMGPC",
-        version=2,
+        version=3,
     ),
     Method(
         id="vi-mgpc",
@@ -32,6 +32,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
+        version=2,
     ),
     Method(
         id="vi-mgpc-learned",
@@ -40,6 +41,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
+        version=2,
         preset={"learn_epsilon": True},
     ),
 )

@@ -12,6 +12,7 @@ METHODS = (
         paper="wenzel2019",
         timing=Timing(steps=5000, overhead=2e-4, load=0.35),
         scheme="gpbench.schemes.xgpc:XGPC",
+        version=2,
     ),
     Method(
         id="svgpc",
@@ -20,6 +21,7 @@ METHODS = (
         paper="wenzel2019",
         timing=Timing(steps=2300, load=0.6),
         scheme="gpbench.schemes.svgpc:SVGPC",
+        version=2,
     ),
     Method(
         id="epgpc",
@@ -28,6 +30,7 @@ METHODS = (
         paper="wenzel2019",
         timing=Timing(steps=7000, load=0.9),
         scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
+        version=2,
         preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
     ),
     Method(
