@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from gpbench.schemes.ep.full import FullEP
-from gpbench.schemes.ep.gfitc import settle_gfitc
 from scipy.special import log_ndtr
 
 from gpbench.errors import NumericalError
@@ -12,6 +10,8 @@ from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.schemes.ep.factors import ProbitFactors, StepFactors
+from gpbench.schemes.ep.full import FullEP
+from gpbench.schemes.ep.gfitc import settle_gfitc
 from gpbench.schemes.scalable_ep.evidence import ScalableEP
 from gpbench.schemes.scalable_ep.factors import BinaryFactors, PairFactors
 
