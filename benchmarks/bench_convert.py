@@ -121,9 +121,7 @@ def main() -> None:
     ratio = best["convert"]["seconds"] / best["pandas"]["seconds"]
     print(f"ratio {ratio:.2f} (limit {options.limit}); the peak is beyond what was in use before")
     if ratio > options.limit or best["convert"]["peak_mb"] > 1024:
-        sys.exit(
-            f"failed: a ratio of {ratio:.2f} and a peak of {best['convert']['peak_mb']:.0f} MB; 1,024 MB are allowed"
-        )
+        sys.exit(f"failed: ratio {ratio:.2f}, peak {best['convert']['peak_mb']:.0f} MB where 1,024 MB are allowed")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ def main():
                 assert len(watcher.trace.iteration) > 1, "expected looks while it trains"
                 return clock.cpu_seconds
 
+            bare()  # what a process does once is behind it
             found = turns({"bare": bare, "watched": watched}, rounds=rounds)
             steps = np.array(found["bare"]) / iterations
             print(f"hyper-parameters {kind}")

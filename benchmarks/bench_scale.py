@@ -5,8 +5,8 @@ of a block repeat, since their content plays no part here), converting it to mem
 x-gpc through the harness (split, scaling, training, testing). Prints seconds and peak resident memory, memory-mapped
 rows in use included, and fails above the limit. Everything is deleted at the end.
 
-Usage: python benchmarks/bench_scale.py [--quick] [--rows 11000000] [--iterations 2000] [--folder DIR] [--limit-gb 3]; the
-quick form has 20,000 rows and 200 iterations.
+Usage: python benchmarks/bench_scale.py [--quick] [--rows 11000000] [--iterations 2000] [--folder DIR] [--limit-gb 3]
+The quick form has 20,000 rows and 200 iterations.
 """
 
 from __future__ import annotations

@@ -66,6 +66,7 @@ class Watch:
             self.begun += thread_time() - now
 
     def look(self, now, posterior):
+        """Note where training stands."""
         self.trace.append((self.count, now - self.begun, -float(posterior.score(self.X, self.y).log_density.mean())))
 
 
@@ -124,9 +125,7 @@ def describe(report, name, goal, folder):
     rival = f"{goal.seconds:.2f} s" + ("" if goal.iterations is None else f", {goal.iterations} iterations")
     iterations, seconds, end = np.mean([watch.trace[-1] for watch in watches], axis=0)
     print(f"{name}: NLL {target:.4f} {when} (best rival {rival})")
-    print(
-        f"  mean of {goal.folds}: linear {linear:.4f}; at the end {end:.4f}, {seconds:.1f} s, {iterations:.0f} iterations"
-    )
+    print(f"  mean of {goal.folds}: linear {linear:.4f}; end {end:.4f}, {seconds:.1f} s, {iterations:.0f} iterations")
     if not end < linear:
         report.fail(f"{name}: expected an NLL below logistic regression's {linear:.4f} at the end; got {end:.4f}")
 

@@ -41,9 +41,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the table b
     from gpbench.model.gaussian import GaussianQ
     from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel, make_kernel
-    from gpbench.model.latent import Latent
     from gpbench.model.likelihoods import Likelihood, likelihood
-    from gpbench.model.posterior import Posterior, Predictor, load_posterior, register_posterior
+    from gpbench.model.posterior import Latent, Posterior, Predictor, load_posterior, register_posterior
     from gpbench.optimize.lbfgsb import LBFGSB
     from gpbench.optimize.maximise import Maximum, Point, maximise
     from gpbench.optimize.scg import SCG
@@ -108,9 +107,8 @@ _OFFERED = {
     "gpbench.model.gaussian": ("GaussianQ",),
     "gpbench.model.inducing": ("InducingRule",),
     "gpbench.model.kernels": ("Kernel", "make_kernel"),
-    "gpbench.model.latent": ("Latent",),
     "gpbench.model.likelihoods": ("Likelihood", "likelihood"),
-    "gpbench.model.posterior": ("Posterior", "Predictor", "load_posterior", "register_posterior"),
+    "gpbench.model.posterior": ("Latent", "Posterior", "Predictor", "load_posterior", "register_posterior"),
     "gpbench.optimize.lbfgsb": ("LBFGSB",),
     "gpbench.optimize.maximise": ("Maximum", "Point", "maximise"),
     "gpbench.optimize.scg": ("SCG",),

@@ -8,6 +8,7 @@
     |   `-- DataUnavailable     3   a data set that cannot be had from any place
     |-- NumericalError          1   a factorisation or a bound that broke down; the cell fails alone
     |-- StoreError              1   a results folder or file that cannot be read or written
+    |   `-- NotComputed         1   arrays of a picture that a step of `gpbench reproduce` has not stored yet
     |-- PluginError             1   a third-party method or data set that does not load
     `-- PeerError               1   the process of a rival that crashed, hangs, or says what is no message
 
@@ -26,6 +27,7 @@ __all__ = [
     "DataError",
     "DataUnavailable",
     "GpbenchError",
+    "NotComputed",
     "NumericalError",
     "PeerError",
     "PluginError",
@@ -64,6 +66,10 @@ class NumericalError(GpbenchError):
 
 class StoreError(GpbenchError):
     """A results folder or file cannot be read or written."""
+
+
+class NotComputed(StoreError):
+    """What a picture needs beyond its cells is not stored, or was made of other results; the message names it."""
 
 
 class PluginError(GpbenchError):

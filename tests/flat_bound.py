@@ -7,7 +7,7 @@ class FlatBound:
     """A bound as a function of one vector x of m, L, theta and Z."""
 
     def __init__(self, bound, Z):
-        self.bound, self.unknowns = bound, Unknowns(**bound.parts(Z))
+        self.bound, self.unknowns = bound, Unknowns.of(bound.start(Z))
         self.x = self.unknowns.x
         self.q = slice(0, len(Z) + len(Z) ** 2)
 

@@ -18,7 +18,7 @@ from gpbench.bench.cell import CellSpec, OriginSpec
 from gpbench.bench.method import origin_name
 from gpbench.bench.methods import methods as all_methods
 from gpbench.errors import DataError, UsageError, unknown_name
-from gpbench.model.storage import META, described
+from gpbench.model.posterior import META, meta_of
 from gpbench.schemes.settings import Learned
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def learned_in(store: Store, key: str) -> Learned:
     DataError
         It left no kernel, or several.
     """
-    about = described(store.arrays(key, names=(META,)))
+    about = meta_of(store.arrays(key, names=(META,)))
     latents = about.get("latents", [])
     if len(latents) != 1:
         raise DataError(f"cell {key} was to leave the kernel of one latent function; it left {len(latents)}")

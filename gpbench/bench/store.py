@@ -111,6 +111,20 @@ class Store:
             raise self._error("write", error) from error
         return whole
 
+    def put_arrays(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Store arrays that are made of cells as NAME.npz, which :meth:`arrays` reads.
+
+        Raises
+        ------
+        StoreError
+            The folder cannot be written, or the disk is full.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._write(self.folder / f"{name}.npz", _npz(arrays))
+        except OSError as error:
+            raise self._error("write", error) from error
+
     def cells(self) -> list[dict[str, Any]]:
         """:meth:`results` as JSON."""
         return [result.to_json() for result in self.results()]

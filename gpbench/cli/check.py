@@ -31,15 +31,14 @@ def command(context: click.Context, *, name: str, tasks: tuple[str, ...], as_jso
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     from gpbench.bench.check.check import check  # noqa: PLC0415  # scipy is heavy
     from gpbench.bench.methods import method  # noqa: PLC0415
-    from gpbench.report.text import printable  # noqa: PLC0415
+    from gpbench.terminal import printable  # noqa: PLC0415
 
     found = []
     for each in check(method(name), tasks=tasks):
         found.append(each)
         if not as_json:
             took = f" ({each.seconds:.1f} s)" if each.seconds >= SLOW else ""
-            line = f"{each.outcome:<7} {each.task:<11} {each.check:<24} {each.reason}"
-            click.echo(printable(line) + took)
+            click.echo(f"{each.outcome:<7} {each.task:<11} {printable(each.check):<24} {printable(each.reason)}{took}")
     failed = sum(each.outcome == "failed" for each in found)
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=1))

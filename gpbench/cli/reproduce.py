@@ -52,6 +52,7 @@ def command(
     gpbench reproduce hensman2015/fig1 --quick
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
+    from gpbench.bench.derived.stored import derive  # noqa: PLC0415
     from gpbench.bench.execution import executor_for  # noqa: PLC0415
     from gpbench.bench.plan.read import find_plan  # noqa: PLC0415
     from gpbench.bench.plan.reduce import asked_for  # noqa: PLC0415
@@ -88,11 +89,11 @@ def command(
             watch=progress,
             say=lambda words: click.echo(f"gpbench: {words}", err=True),
         )
-    cells = scored(found, store)
-    folder = output or folder_of(found.plan, config, whole=chosen == whole)
-    written = write_plan(found.plan, cells, folder)
+    derive(found, config, force=force)
+    found = scored(found)
+    written = write_plan(found, output or folder_of(found.plan, config, whole=chosen == whole))
     if found.plan.render == "table":
-        click.echo(plan_text(found.plan, cells, "text"))
+        click.echo(plan_text(found, "text"))
     for path in written:
         click.echo(str(path))
     if found.plan.missing and len(found.plan.missing) == len(found.plan.datasets):

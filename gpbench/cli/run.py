@@ -121,11 +121,12 @@ def command(
     with closing(Meter()) as meter:
         tasks = expand(request, meter)
     with closing(Progress()) as progress:
-        cells = [result.to_json() for result in sweep(tasks, store, executor=runner, force=force, watch=progress)]
+        cells = sweep(tasks, store, executor=runner, force=force, watch=progress)
     if as_json:
         scored, _ = with_scores(cells, store)
         summary = summarise(scored)
-        click.echo(json.dumps({"cells": cells, "summary": summary, "store": str(config.store)}, indent=1))
+        found = {"cells": [cell.to_json() for cell in cells], "summary": summary, "store": str(config.store)}
+        click.echo(json.dumps(found, indent=1))
     else:
         click.echo(table(summarise(cells)))
     if plot is not None:
@@ -133,5 +134,5 @@ def command(
             save_curves(cells, plot)
         except UsageError as error:  # cells of two processors, or none that ended well: the sweep has its own exit code
             click.echo(f"gpbench: {plot} is not drawn: {error}", err=True)
-    if any(cell["status"] != "ok" for cell in cells):
+    if not all(cell.finished for cell in cells):
         context.exit(4)

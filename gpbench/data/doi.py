@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import requests
-
 from gpbench.data.download import DownloadError, Patience
 
 __all__ = ["resolve"]
@@ -31,6 +29,7 @@ def resolve(url: str, *, patience: Patience) -> tuple[str, str | None]:
     DownloadError
         The DOI or the file is unknown, or the repository does not answer.
     """
+    import requests  # noqa: PLC0415  # as in download
     from pooch.downloaders import doi_to_repository  # noqa: PLC0415  # slow to import
     from pooch.utils import parse_url  # noqa: PLC0415
 

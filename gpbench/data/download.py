@@ -14,16 +14,16 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-
-import requests
-import urllib3.exceptions
 
 from gpbench.data.locks import alone
 from gpbench.errors import DataError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import requests
 
 __all__ = ["DownloadError", "Expected", "Patience", "Progress", "download", "sha256_of", "why"]
 
@@ -207,6 +207,9 @@ class _Transfer:
         _sidecar(self.part).unlink(missing_ok=True)
 
     def _attempt(self) -> None:
+        import requests  # noqa: PLC0415  # a tenth of a second that data which are here need not pay
+        import urllib3.exceptions  # noqa: PLC0415  # comes with it
+
         have, validator = self._resumable()
         headers = {"Accept-Encoding": "identity", "User-Agent": "gpbench"}
         if have:
@@ -247,7 +250,7 @@ class _Transfer:
         return have, validator
 
     def _receive(self, answer: requests.Response, have: int) -> None:
-        if answer.status_code == requests.codes.requested_range_not_satisfiable and have:
+        if answer.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have:
             whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
             if whole == str(have):
                 return
@@ -255,11 +258,11 @@ class _Transfer:
             raise _Broken("the server cannot go on from where the download broke")
         if answer.status_code in _AGAIN:
             raise _Broken(f"the server answers {answer.status_code} {answer.reason}")
-        if answer.status_code not in (requests.codes.ok, requests.codes.partial_content):
+        if answer.status_code not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             raise DownloadError(f"{self.url}: the server answers {answer.status_code} {answer.reason}")
         if answer.headers.get("Content-Type", "").startswith("text/html") and not self.url.endswith((".html", ".htm")):
             raise DownloadError(f"{self.url}: the server answers with a web page instead of the file")
-        append = answer.status_code == requests.codes.partial_content
+        append = answer.status_code == HTTPStatus.PARTIAL_CONTENT
         if append and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
             self._discard()
             raise _Broken("the server sent another part than was asked for")
@@ -295,6 +298,8 @@ class _Transfer:
 
 def _plain(reason: Exception) -> str:
     """The cause of a failed connection without the library's object names."""
+    import urllib3.exceptions  # noqa: PLC0415  # as above
+
     if isinstance(reason, urllib3.exceptions.NameResolutionError):
         return "the name does not resolve"
     if not isinstance(reason, urllib3.exceptions.NewConnectionError):

@@ -12,8 +12,6 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import requests.utils
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -54,6 +52,8 @@ def unreachable(urls: Iterable[str], *, seconds: float) -> dict[str, str]:
 
 def _endpoint(url: str) -> tuple[str, int]:
     """Host and port that a request for ``url`` connects to first: its own, or those of the proxy that is set."""
+    import requests.utils  # noqa: PLC0415  # as in download
+
     proxy = requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url))
     parts = urlsplit(proxy or url)
     return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gpbench.errors import NumericalError
-from gpbench.model.functions import log_ndtr, mills
+from gpbench.model.likelihoods.bernoulli import log_ndtr, mills
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array

@@ -18,9 +18,8 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from gpbench.errors import NumericalError, PeerError, UsageError
-from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Likelihood, likelihood
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.peers.environments import PEERS, python_of
 from gpbench.peers.posterior import ClippedPosterior
 from gpbench.peers.process import PROTOCOL, RivalProcess, child_environment

@@ -38,9 +38,9 @@ from scipy import fft
 from scipy.linalg import blas
 
 from gpbench.errors import UsageError
-from gpbench.model.functions import sigmoid
-from gpbench.model.latent import Latent
+from gpbench.model.likelihoods.bernoulli import sigmoid
 from gpbench.model.linalg import add_to_diagonal, cholesky, potrf, trmv, trsv
+from gpbench.model.posterior import Latent
 from gpbench.model.sampled import SampledPosterior
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, run_training, setting

@@ -34,12 +34,10 @@ import numpy as np
 
 from gpbench.errors import NumericalError
 from gpbench.model.kl_bound import KLBound
-from gpbench.model.latent import Latent
-from gpbench.model.posterior import Posterior
-from gpbench.optimize.adadelta import AdaDelta
-from gpbench.optimize.adam import Adam
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.maximise import LOG_BOUND
-from gpbench.optimize.minibatch import Minibatches, hold_out
+from gpbench.optimize.steps import AdaDelta, Adam
+from gpbench.optimize.training import Minibatches, hold_out
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, setting
@@ -131,7 +129,7 @@ class KLSpSGDTraining(Training):
         self._scheme, self._X, self._y, self._likelihood, self._rng = scheme, X, np.asarray(y), likelihood, rng
         self._bound = KLBound(scheme.initial_kernel(X), likelihood, whitened=scheme.whiten, size=scheme.batch_size)
         moves = ["theta"] * (scheme.hyperparameters == "learned") + ["Z"] * scheme.learn_inducing
-        self._unknowns = Unknowns(**self._bound.parts(Z)).freeing(["m", "L", *moves])
+        self._unknowns = Unknowns.of(self._bound.start(Z)).freeing(["m", "L", *moves])
         self._kernel_moves = bool(moves)
         default = 0.1 if scheme.optimizer == "adadelta" else 0.01
         self._begin(default if scheme.rate is None else scheme.rate)

@@ -19,10 +19,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model import storage
 from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood
 from gpbench.model.likelihoods.base import check_classes
-from gpbench.model.posterior import register_posterior
+from gpbench.model.posterior import npz_arrays, register_posterior, write_npz
 from gpbench.schemes.base import Fit, Step, StopTraining, setting
 
 if TYPE_CHECKING:
@@ -161,11 +160,11 @@ class LinearPosterior:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``load_posterior`` reads, to be saved together with others."""
         parts = {"weights": self.weights, "bias": self.bias, "absent": self.absent}
-        return storage.pack("linear", {"rows": self.rows}, parts)
+        return npz_arrays("linear", {"rows": self.rows}, parts)
 
     def save(self, path: Path) -> None:
         """Write an npz file that ``load_posterior`` reads."""
-        storage.write(path, self.arrays())
+        write_npz(path, self.arrays())
 
     def _log_probabilities(self, X: Rows) -> Array:
         n, (C, d) = len(X), self.weights.shape

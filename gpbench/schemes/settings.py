@@ -15,16 +15,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.distances import median_distance
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import Kernel, kernel_from_spec, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.optimize.lbfgsb import LBFGSB
-from gpbench.optimize.minibatch import hold_out
 from gpbench.optimize.scg import SCG
-from gpbench.optimize.stopping import Checks, HeldOut
+from gpbench.optimize.training import Checks, HeldOut, hold_out
 from gpbench.schemes.base import run_training, setting, settings_of
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class KernelSettings:
     def _first_lengthscale(self, X: Rows) -> float:
         if isinstance(self.lengthscale, float | int):
             return float(self.lengthscale)
-        distance = median_distance(X) if self.lengthscale == "median" else None
+        distance = _median_distance(X) if self.lengthscale == "median" else None
         return math.sqrt(X.shape[1] if distance is None else distance)
 
 
@@ -143,11 +142,13 @@ class GPSettings(KernelSettings):
     hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
     inducing: str = setting("100", "number of inducing inputs: 100, 3% of the rows, or all")
     inducing_rule: str = setting(
-        "mixed",
+        InducingRule.rule,
         "how inducing inputs are chosen: k-means centres and k-means++ seeds by halves, centres, or random rows",
         choices=("mixed", "kmeans", "random"),
     )
-    kmeans_rows: int = setting(20_000, "random rows that k-means looks at, since it runs on the clock", minimum=1)
+    kmeans_rows: int = setting(
+        InducingRule.rows, "random rows that k-means looks at, since it runs on the clock", minimum=1
+    )
 
     def inducing_rule_for(self, seed: int) -> InducingRule:
         """The rule for inducing inputs, drawn from a split's seed so that methods with the same rule share them.
@@ -158,6 +159,24 @@ class GPSettings(KernelSettings):
             The number of inducing inputs is none.
         """
         return InducingRule(self.inducing_rule, count=self.inducing, seed=seed, rows=self.kmeans_rows)
+
+
+def _median_distance(X: Rows, *, rows: int = 1000) -> float | None:
+    """Median Euclidean distance of two rows that differ, over at most ``rows`` rows at even steps through X.
+
+    Rows at even steps stand for a file that is sorted, and need no randomness. Pairs of equal rows do not count: among
+    many duplicates their distance would be 0, which is no length.
+
+    Returns
+    -------
+    float or None
+        In the units of X; None where all rows that were looked at are equal.
+    """
+    n = len(X)
+    chosen = np.unique(np.linspace(0, n - 1, num=min(n, rows)).round().astype(np.int64))
+    distances = pdist(np.asarray(X[chosen], dtype=np.float64))
+    apart = distances[distances > 0]
+    return float(np.median(apart)) if len(apart) else None
 
 
 def link(*choices: str) -> Any:

@@ -20,7 +20,8 @@ RIVALS = "gpbench.peers."
 """Trained in processes of their own, seconds for each fit; tests/peers holds them to their contract."""
 LATER = ("gpbench.schemes.general.", "gpbench.schemes.scalable_ep.")
 """Families whose fit does not yet give a Fit; a method joins as soon as it does."""
-SLOW = {}
+SLOW = {"x-gpc", "klsp-sgd", "svi-adadelta", "gfitc", "vi-mgpc", "vi-mgpc-learned"}
+"""Methods whose check takes more than five seconds."""
 
 
 def failures(method, **chosen):

@@ -106,10 +106,10 @@ def test_keys_hold_the_origin_s_and_are_the_old_ones_without(store):
 
 def test_what_differs_in_the_origin_alone_is_told_apart(store):
     cells = [*run(tasks(chosen("x-gpc")), store), *run(tasks(chosen("x-gpc", learn_inducing="false")), store)]
-    labels = [group.method_label for group in group_cells(cell.to_json() for cell in cells)]
+    labels = [group.method_label for group in group_cells(cells)]
     assert labels == ["x-gpc (klsp.learn_inducing=false)", "x-gpc (klsp.learn_inducing=true)"]
     plain = run(tasks(choose([method("x-gpc")], {}, assignments={"inducing": "5"}, iterations=6)), store)
-    labels = [group.method_label for group in group_cells(cell.to_json() for cell in [*cells[:2], *plain])]
+    labels = [group.method_label for group in group_cells([*cells[:2], *plain])]
     assert labels == ["x-gpc (hyperparameters=from:klsp)", "x-gpc (hyperparameters=learned)"]
 
 

@@ -61,7 +61,7 @@ def test_a_plug_ins_method_runs_and_is_checked(plugin):
     done = called("check", "laplace")
     lines = done.stdout.splitlines()
     assert done.exit_code == 0, done.stdout
-    assert lines[0] == "ok      binary      same bits                after 8 iterations"
+    assert lines[0].startswith("ok      binary      same bits                after ")
     assert "exempt  binary      gradient                 not offered (a method differentiable)" in lines
     assert any(line.startswith("ok                  setting tolerance ") for line in lines)
     assert lines[-1].endswith(" ok, 0 failed, 1 exempt")

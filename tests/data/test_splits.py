@@ -1,7 +1,10 @@
+import warnings
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from gpbench.data.dataset import dataset_from_arrays
 from gpbench.data.splits import PROTOCOLS, Protocol
@@ -47,6 +50,26 @@ def test_folds_are_disjoint_and_complete(form, k, n, task, seed):
         assert (np.diff(split.test) > 0).all()
     sizes = [len(split.test) for split in found]
     assert max(sizes) - min(sizes) <= (3 if task == "multiclass" else 1)
+
+
+@given(
+    st.integers(2, 12),
+    st.lists(st.integers(1, 60), min_size=2, max_size=4),
+    st.sampled_from(["multiclass", "count"]),
+    st.integers(0, 2**40),
+)
+@settings(deadline=None, max_examples=150)
+def test_folds_are_those_of_scikit_learn(k, counts, task, seed):
+    dataset = data(0, counts=counts, task=task)
+    assume(dataset.n >= k)
+    stratified = task == "multiclass" and max(counts) >= k
+    kind = StratifiedKFold if stratified else KFold
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        wanted = list(kind(k, shuffle=True, random_state=seed % 2**32).split(np.empty((dataset.n, 0)), dataset.y))
+    for found, (train, test) in zip(splits(f"folds:{k}", dataset, seed=seed), wanted, strict=True):
+        assert np.array_equal(found.train, train)
+        assert np.array_equal(found.test, test)
 
 
 @given(

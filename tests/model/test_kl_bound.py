@@ -6,9 +6,8 @@ from flat_bound import FlatBound
 
 from gpbench.model.kernels import make_kernel
 from gpbench.model.kl_bound import KLBound
-from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Logit, Probit, likelihood
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.schemes.jaakkola.collapsed import Quadratic, collapse
 

@@ -150,11 +150,11 @@ def test_nothing_overflows(mu, log_var, y):
 
 
 def test_meeting_edges():
-    with pytest.raises(UsageError, match="must be finite and rise"):
+    with pytest.raises(UsageError, match="must be finite and increasing"):
         Ordinal((0.0, 0.0))
-    with pytest.raises(UsageError, match="must be finite and rise"):
+    with pytest.raises(UsageError, match="must be finite and increasing"):
         Ordinal((1.0, 1.0)).with_free(np.zeros(3))
-    with pytest.raises(UsageError, match="must be finite and rise"):  # 1e6 + e^-40 is 1e6
+    with pytest.raises(UsageError, match="must be finite and increasing"):  # 1e6 + e^-40 is 1e6
         Ordinal((0.0, 1.0)).with_free(np.array([1e6, -40.0, 0.0]))
     close = Ordinal((0.0, 1e-12))
     y, zero = np.array([0, 1, 2]), np.zeros(3)
@@ -186,8 +186,8 @@ def test_rows_tell_of_the_edges_between_categories():
         (): [0, 0, 0, 0, 0],
     }
     for y, told in cases.items():
-        assert model.told_by(np.array(y, dtype=int)).tolist() == [bool(each) for each in told]
-    assert Gaussian().told_by(np.zeros(3)).tolist() == [True]
+        assert model.identified_by(np.array(y, dtype=int)).tolist() == [bool(each) for each in told]
+    assert Gaussian().identified_by(np.zeros(3)).tolist() == [True]
 
 
 def test_targets_are_checked():

@@ -13,6 +13,7 @@ METHODS = (
         tasks=BINARY,
         timing=_TIMING,
         scheme="gpbench.peers.rivals:GPflowSVGP",
+        version=2,
     ),
     Method(
         id="gpytorch-svgp",
@@ -20,6 +21,7 @@ METHODS = (
         tasks=BINARY,
         timing=_TIMING,
         scheme="gpbench.peers.rivals:GPyTorchSVGP",
+        version=2,
     ),
     Method(
         id="gpytorch-pg",
@@ -27,6 +29,7 @@ METHODS = (
         tasks=BINARY,
         timing=_TIMING,
         scheme="gpbench.peers.rivals:GPyTorchPG",
+        version=2,
     ),
     Method(
         id="sklearn-gpc",

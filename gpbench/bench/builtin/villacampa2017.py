@@ -9,7 +9,7 @@ _LINEAR_IN_P = (
     "E log p(y | f) is linear in the probability that a label is the largest: the bound sides with the majority"
 )
 _ROBUST_MAX = Checking(
-    short={"hold_epsilon": 2},
+    short={"hold_epsilon": 2, "max_iterations": 8, "nodes": 20},
     acts_with={
         "hold_epsilon": {"learn_epsilon": True},
         "rate": {"mode": "stochastic"},
@@ -29,7 +29,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
-        version=2,
+        version=3,
     ),
     Method(
         id="sep-mgpc",
@@ -38,7 +38,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.scalable_ep.sep_mgpc:SEPMGPC",
-        version=2,
+        version=3,
     ),
     Method(
         id="vi-mgpc",
@@ -47,6 +47,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
+        version=2,
         checking=_ROBUST_MAX,
     ),
     Method(
@@ -56,6 +57,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
+        version=2,
         checking=_ROBUST_MAX,
         preset={"learn_epsilon": True},
     ),

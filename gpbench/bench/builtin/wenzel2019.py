@@ -12,8 +12,9 @@ METHODS = (
         paper="wenzel2019",
         timing=Timing(steps=5000, overhead=2e-4, load=0.35),
         scheme="gpbench.schemes.xgpc:XGPC",
+        version=2,
         checking=Checking(
-            acts_with={"tolerance": {"stop": "parameters", "max_iterations": 3000}},
+            acts_with={"tolerance": {"stop": "parameters", "max_iterations": 3000, "hyperparameters": "fixed"}},
             exempt={"rows permuted": "mini-batches are drawn by row numbers"},
         ),
     ),
@@ -24,8 +25,9 @@ METHODS = (
         paper="wenzel2019",
         timing=Timing(steps=2300, load=0.6),
         scheme="gpbench.schemes.svgpc:SVGPC",
+        version=2,
         checking=Checking(
-            acts_with={"tolerance": {"stop": "held-out", "max_iterations": 1300}},
+            acts_with={"tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"}},
             exempt={"rows permuted": "mini-batches are drawn by row numbers"},
         ),
     ),
@@ -36,6 +38,7 @@ METHODS = (
         paper="wenzel2019",
         timing=Timing(steps=7000, load=0.9),
         scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
+        version=2,
         preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
     ),
     Method(

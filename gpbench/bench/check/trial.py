@@ -11,7 +11,7 @@ import numpy as np
 
 from gpbench.bench.runner import inducing_rule
 from gpbench.errors import GpbenchError, UsageError
-from gpbench.model.storage import META
+from gpbench.model.posterior import META
 from gpbench.schemes.base import Fit
 
 if TYPE_CHECKING:

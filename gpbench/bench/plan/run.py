@@ -102,11 +102,6 @@ class Shown:
             arrays=folder / f"{key}.npz",
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON has it, the position under ``place``."""
-        found = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "position"}
-        return found | {"place": list(self.position), "sweep": dict(self.sweep), "arrays": str(self.arrays)}
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult(Result):
@@ -125,15 +120,13 @@ class PlanCells:
         With what could not be had.
     results : list of PlanResult
         In the plan's order.
+    store : Store
+        Where they are.
     """
 
     plan: Plan
     results: list[PlanResult]
-
-    @property
-    def cells(self) -> list[dict[str, Any]]:
-        """The results as JSON, with ``shown``, see :mod:`gpbench.report.plan.renderers`."""
-        return [result.to_json() | {"shown": result.shown.to_json()} for result in self.results]
+    store: Store
 
     @property
     def failed(self) -> int:
@@ -383,4 +376,5 @@ def _together(plan: Plan, found: Sequence[Block], results: Sequence[Result], sto
             for block, own in stored_results(found, results)
             for result in own
         ],
+        store,
     )

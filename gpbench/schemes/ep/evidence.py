@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpbench.model.inducing import InducingRule
-    from gpbench.model.latent import Latent
     from gpbench.model.likelihoods import Likelihood
+    from gpbench.model.posterior import Latent
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.optimize.fixed_point import FixedPointOutcome
     from gpbench.optimize.training import OnStep, StoppedBy

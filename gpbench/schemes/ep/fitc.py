@@ -35,8 +35,8 @@ from scipy.linalg import blas
 from gpbench.errors import NumericalError
 from gpbench.model.basis import BLOCK_ROWS, Basis, row_blocks
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.latent import Latent
 from gpbench.model.linalg import add_to_diagonal
+from gpbench.model.posterior import Latent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -42,8 +42,8 @@ from scipy.linalg import blas, lapack
 
 from gpbench.errors import NumericalError
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.latent import Latent
 from gpbench.model.linalg import JITTER_FIRST, add_to_diagonal, cholesky, mirror_lower, potrf, syrk, trsm, trsv
+from gpbench.model.posterior import Latent
 from gpbench.model.sites import cavity, matched_site, tilted
 from gpbench.optimize.fixed_point import FixedPointOutcome, FixedPointSearch, Proposal
 from gpbench.optimize.maximise import LOG_BOUND

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel
-    from gpbench.model.latent import Latent
     from gpbench.model.likelihoods import Likelihood
+    from gpbench.model.posterior import Latent
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.optimize.fixed_point import FixedPointOutcome, FixedPointSearch, Proposal
 

@@ -25,8 +25,8 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.errors import NumericalError
-from gpbench.model.latent import Latent
 from gpbench.model.linalg import add_to_diagonal, inverse_lower, potrf, trsm
+from gpbench.model.posterior import Latent
 from gpbench.model.whitened import Whitened
 
 if TYPE_CHECKING:

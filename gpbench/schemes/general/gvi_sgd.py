@@ -29,10 +29,8 @@ import numpy as np
 
 from gpbench.errors import NumericalError
 from gpbench.model.kl_bound_old import KLBound
-from gpbench.model.latent import Latent
-from gpbench.model.posterior import Posterior
-from gpbench.optimize.adadelta import AdaDelta
-from gpbench.optimize.adam import Adam
+from gpbench.model.posterior import Latent, Posterior
+from gpbench.optimize.steps import AdaDelta, Adam
 from gpbench.schemes.base import setting
 from gpbench.schemes.batch_settings import LOG_BOUND
 from gpbench.schemes.general.climb import estimated

@@ -77,7 +77,7 @@ def free_box(observation: Observation, y: Labels, *, learn_slope: bool) -> tuple
     """Least and largest values of φ, and which of them are learned from targets y (n,), each of shape (k,)."""
     names = observation.free_names
     far = np.full(len(names), LOG_BOUND)
-    moves = observation.likelihood.told_by(y)
+    moves = observation.likelihood.identified_by(y)
     if observation.has_mean:
         moves = np.concatenate([[True], moves])
     for place, name in enumerate(names):

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gpbench.model.basis import BLOCK_ROWS, Block, KernelGradient, Moments, features, marginals
-from gpbench.model.functions import dlambda_jj, lambda_jj, log_sigmoid, sigmoid
 from gpbench.model.gaussian import GaussianQ
+from gpbench.model.likelihoods.bernoulli import dlambda_jj, lambda_jj, log_sigmoid, sigmoid
 from gpbench.model.linalg import trsv
 
 if TYPE_CHECKING:

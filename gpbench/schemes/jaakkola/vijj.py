@@ -34,10 +34,9 @@ import numpy as np
 
 from gpbench.errors import UsageError
 from gpbench.model.basis import Basis, marginals
-from gpbench.model.functions import log_sigmoid
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.latent import Latent
-from gpbench.model.posterior import Posterior
+from gpbench.model.likelihoods.bernoulli import log_sigmoid
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.optimize.maximise import LOG_BOUND, Point, maximise
 from gpbench.optimize.unknowns import Part, Unknowns

@@ -44,9 +44,8 @@ from scipy.linalg import blas, lapack
 
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.latent import Latent
 from gpbench.model.linalg import add_to_diagonal, cholesky, mirror_lower, potrf, syrk, trsm, trsv
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.schemes import settings
 from gpbench.schemes.base import run_training, setting
 from gpbench.schemes.nested.nested import NestedTraining

@@ -58,11 +58,10 @@ from scipy.linalg import blas
 from scipy.special import ndtri_exp
 
 from gpbench.model.basis import BLOCK_ROWS, Basis, Moments, features, row_blocks
-from gpbench.model.functions import log_ndtr, mills, probit_curvature
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.latent import Latent
+from gpbench.model.likelihoods.bernoulli import log_ndtr, mills, probit_curvature
 from gpbench.model.linalg import trsv
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.model.sampled import SampledPosterior
 from gpbench.schemes import settings
 from gpbench.schemes.base import setting

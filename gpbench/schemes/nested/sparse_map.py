@@ -41,10 +41,9 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.model.basis import BLOCK_ROWS, Basis, KernelGradient, Moments, features
-from gpbench.model.functions import log_ndtr, mills, probit_curvature
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.latent import Latent
-from gpbench.model.posterior import Posterior
+from gpbench.model.likelihoods.bernoulli import log_ndtr, mills, probit_curvature
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.schemes import settings
 from gpbench.schemes.base import setting
 from gpbench.schemes.nested.nested import NestedTraining, maximise_newton

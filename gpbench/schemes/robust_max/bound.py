@@ -35,9 +35,9 @@ from scipy.linalg import blas
 from gpbench.model.basis import BLOCK_ROWS, Basis, row_blocks
 from gpbench.model.gaussian import GaussianQ
 from gpbench.model.kl_bound import BoundAt
-from gpbench.model.latent import Latent
-from gpbench.model.likelihoods.multiclass_agreement import agreement
+from gpbench.model.likelihoods.multiclass import argmax_probability
 from gpbench.model.linalg import lower_ones, trmm, trsm, trsv
+from gpbench.model.posterior import Latent
 from gpbench.optimize.maximise import LOG_BOUND
 from gpbench.optimize.unknowns import Part
 
@@ -177,7 +177,7 @@ class RobustMaxBound:
             mu, var = np.empty((len(block), C)), np.empty((len(block), C))
             for c, each in enumerate(sums):
                 mu[:, c], var[:, c] = each.marginals(block)
-            P, g, h = agreement(y[rows], mu, var, rule=likelihood.rule, nodes=likelihood.nodes)
+            P, g, h = argmax_probability(y[rows], mu, var, rule=likelihood.rule, nodes=likelihood.nodes)
             agreed += float(P.sum())
             g *= gain
             h *= gain

@@ -38,10 +38,10 @@ import numpy as np
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.likelihoods import RobustMax
 from gpbench.model.posterior import Posterior
-from gpbench.optimize.adam import Adam
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.optimize.maximise import Point, maximise
-from gpbench.optimize.minibatch import Minibatches
+from gpbench.optimize.steps import Adam
+from gpbench.optimize.training import Minibatches
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, run_training, setting

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.model.batch import BatchBasis
-from gpbench.model.latent import Latent
 from gpbench.model.linalg import trmm, trmv, trsm
+from gpbench.model.posterior import Latent
 from gpbench.schemes.scalable_ep.gaussian import SiteGaussian
 
 if TYPE_CHECKING:

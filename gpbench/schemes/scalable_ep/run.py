@@ -24,8 +24,8 @@ import numpy as np
 
 from gpbench.errors import NumericalError
 from gpbench.model.posterior import Posterior
-from gpbench.optimize.adam import Adam
-from gpbench.optimize.minibatch import Minibatches
+from gpbench.optimize.steps import Adam
+from gpbench.optimize.training import Minibatches
 from gpbench.schemes.base import OnStep, Step
 from gpbench.schemes.scalable_ep.damping import Damping, Rising
 from gpbench.schemes.scalable_ep.sign_rates import SignRates

@@ -27,7 +27,7 @@ from scipy.linalg import blas
 
 from gpbench.errors import NumericalError
 from gpbench.model.batch import BatchBasis
-from gpbench.model.latent import Latent
+from gpbench.model.posterior import Latent
 from gpbench.model.whitened import BLOCK_ROWS, Moments, row_blocks
 from gpbench.schemes.scalable_ep.adjoint import SiteGradient
 from gpbench.schemes.scalable_ep.gaussian import SiteGaussian

@@ -6,9 +6,8 @@ import pytest
 from gpbench.model.basis import Basis, marginals
 from gpbench.model.kernels import make_kernel
 from gpbench.model.kl_bound import KLBound
-from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Logit
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.schemes.jaakkola.collapsed import (
     collapse,
     collapsed_gradient,

@@ -5,10 +5,10 @@ import pytest
 from flat_bound import FlatBound
 
 from gpbench.model.basis import Basis
-from gpbench.model.functions import log_ndtr, mills
 from gpbench.model.kernels import make_kernel
 from gpbench.model.kl_bound import KLBound
 from gpbench.model.likelihoods import Probit
+from gpbench.model.likelihoods.bernoulli import log_ndtr, mills
 from gpbench.schemes.nested.sparse_map import sparse_map, sparse_map_gradient
 
 KERNELS = ["se", "se-ard", "matern32", "matern32-ard", "linear-ard", "se-ard+linear-ard", "matern32-ard+linear-ard"]

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from gpbench.model.kernels import SE, Sum, White, make_kernel
-from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import RobustMax
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes.robust_max.bound import RobustMaxBound
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from gpbench.schemes.ep.full_sites import FullEP
+from gpbench.schemes.ep.gfitc_state import settle_gfitc
 from scipy.special import log_ndtr
 
 from gpbench.errors import NumericalError
@@ -10,8 +12,6 @@ from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.schemes.ep.factors import ProbitFactors, StepFactors
-from gpbench.schemes.ep.full_sites import FullEP
-from gpbench.schemes.ep.gfitc_state import settle_gfitc
 from gpbench.schemes.scalable_ep import scalable as ep_scalable
 from gpbench.schemes.scalable_ep.factors import BinaryFactors, PairFactors
 from gpbench.schemes.scalable_ep.scalable import ScalableEP

@@ -11,7 +11,7 @@ import pytest
 from gpbench.errors import DataError, UsageError
 from gpbench.model import posterior as module
 from gpbench.model.likelihoods import Logit, Probit
-from gpbench.model.posterior import Posterior, load_posterior, register_posterior
+from gpbench.model.posterior import Posterior, load_posterior, npz_arrays, register_posterior
 
 
 @pytest.mark.parametrize("form", ["covariance", "precision"])
@@ -128,7 +128,7 @@ def test_other_kinds_of_model_register_their_builder(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="'line' exists already"):
         register_posterior("line", module._build_gp)
     path = tmp_path / "line.npz"
-    np.savez(path, **module.storage.pack("line", {"slope": 0.1}, {"w": np.arange(3.0)}))
+    np.savez(path, **npz_arrays("line", {"slope": 0.1}, {"w": np.arange(3.0)}))
     slope, w = load_posterior(path)
     assert slope == 0.1
     assert w.tolist() == [0.0, 1.0, 2.0]

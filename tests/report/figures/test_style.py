@@ -1,7 +1,7 @@
 import pytest
 from matplotlib.colors import to_rgb
 
-from gpbench.report.figures.palette import _FIXED, styles
+from gpbench.report.figures.style import STYLES, styles
 
 FIGURES = {
     "wenzel2019": ["x-gpc", "svgpc", "epgpc", "gibbs", "linear"],
@@ -19,11 +19,11 @@ def test_methods_of_a_paper_differ_in_colour(paper):
 
 
 def test_no_two_methods_look_the_same():
-    assert len(set(_FIXED.values())) == len(_FIXED)
+    assert len(set(STYLES.values())) == len(STYLES)
 
 
 @pytest.mark.parametrize("paper", FIGURES)
-def test_in_a_paper_s_company_a_look_is_what_it_is_alone(paper):
+def test_in_a_paper_s_company_a_style_is_what_it_is_alone(paper):
     alone = {name: styles([(name, name)])[name] for name in FIGURES[paper]}
     assert styles((name, name) for name in FIGURES[paper]) == alone
 
@@ -41,7 +41,7 @@ def test_a_stranger_takes_no_colour_that_is_taken():
 
 
 def test_colours_show_on_white():
-    for color, _, _ in _FIXED.values():
+    for color in {style.color for style in STYLES.values()}:
         red, green, blue = to_rgb(color)
         assert 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.72
 
