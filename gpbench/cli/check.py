@@ -43,7 +43,7 @@ def command(context: click.Context, *, name: str, tasks: tuple[str, ...], as_jso
             echo(f"{each.outcome:<7} {each.task:<11} {printable(each.check):<24} {printable(each.reason)}{took}")
     failed = sum(each.outcome == "failed" for each in found)
     if as_json:
-        echo(json.dumps([asdict(each) for each in found], indent=1))
+        echo(json.dumps([asdict(each) for each in found], indent=1), content=True)
     else:
         exempt = sum(each.outcome == "exempt" for each in found)
         echo(f"{name}: {len(found) - failed - exempt} ok, {failed} failed, {exempt} exempt")
