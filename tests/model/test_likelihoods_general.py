@@ -186,8 +186,8 @@ def test_rows_tell_of_the_edges_between_categories():
         (): [0, 0, 0, 0, 0],
     }
     for y, told in cases.items():
-        assert model.told_by(np.array(y, dtype=int)).tolist() == [bool(each) for each in told]
-    assert Gaussian().told_by(np.zeros(3)).tolist() == [True]
+        assert model.identified_by(np.array(y, dtype=int)).tolist() == [bool(each) for each in told]
+    assert Gaussian().identified_by(np.zeros(3)).tolist() == [True]
 
 
 def test_targets_are_checked():

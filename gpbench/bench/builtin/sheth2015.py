@@ -6,7 +6,6 @@ __all__ = ["METHODS"]
 
 _ANY = frozenset({"binary", "count", "ordinal"})
 _DUAL = frozenset({"binary", "count"})
-_SUBSET = {"rows": "subset", "inducing_rule": "random"}
 
 METHODS = (
     Method(
@@ -54,8 +53,7 @@ METHODS = (
         title="Subset of data, variational: Newton in the mean, a fixed point in the covariance",
         tasks=_ANY,
         paper="sheth2015",
-        scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
-        preset=_SUBSET,
+        scheme="gpbench.schemes.general.gvi_fixed_point:SoDFixedPoint",
         version=3,
     ),
     Method(
@@ -63,8 +61,7 @@ METHODS = (
         title="Subset of data, variational: Newton in the mean, L-BFGS in the covariance's factor",
         tasks=_ANY,
         paper="sheth2015",
-        scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
-        preset=_SUBSET,
+        scheme="gpbench.schemes.general.gvi_gradient:SoDGradient",
         version=3,
     ),
     Method(
@@ -73,7 +70,6 @@ METHODS = (
         tasks=_DUAL,
         paper="sheth2015",
         version=4,
-        scheme="gpbench.schemes.general.gvi_dual:GVIDual",
-        preset=_SUBSET,
+        scheme="gpbench.schemes.general.gvi_dual:SoDDual",
     ),
 )

@@ -106,7 +106,7 @@ class Likelihood(ABC):
             raise UsageError(f"likelihood {self.name} has no parameters to learn; got shape {np.shape(values)}")
         return self
 
-    def told_by(self, y: Labels) -> npt.NDArray[np.bool_]:  # noqa: ARG002 - all of them here
+    def identified_by(self, y: Labels) -> npt.NDArray[np.bool_]:  # noqa: ARG002 - all of them here
         """Which of the parameters ψ targets y (n,) tell anything about, shape (k,); others should stay as they are."""
         return np.ones(len(self.free), dtype=bool)
 

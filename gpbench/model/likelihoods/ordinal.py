@@ -136,7 +136,7 @@ class Ordinal(Likelihood):
         edges = values[0] + np.concatenate([[0.0], np.cumsum(np.exp(values[1:-1]))])
         return Ordinal(tuple(edges.tolist()), slope=float(np.exp(values[-1])), nodes=self.nodes)
 
-    def told_by(self, y: Labels) -> npt.NDArray[np.bool_]:
+    def identified_by(self, y: Labels) -> npt.NDArray[np.bool_]:
         """Which of the parameters ψ targets y (n,) tell anything about, shape (L,).
 
         A category without rows would shrink to nothing. Where the lowest or highest categories have none, the next one
