@@ -15,8 +15,8 @@ from time import perf_counter
 
 import numpy as np
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.clock import Clock
-from gpbench.bench.limits import Limits
 from gpbench.bench.threads import one_pool_size
 from gpbench.bench.trace import Watcher
 from gpbench.model.inducing import InducingRule

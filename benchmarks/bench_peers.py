@@ -10,9 +10,9 @@ installs them, and left out; so are data sets that cannot be had.
 import argparse
 from statistics import fmean
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.choices import Choice
 from gpbench.bench.expand import Request, expand
-from gpbench.bench.limits import Limits
 from gpbench.bench.methods import method
 from gpbench.bench.runner import run_cell
 from gpbench.bench.sources import sources
@@ -57,15 +57,15 @@ def cell(choice, source, seconds):
         choices=[choice], sources=[source], split="holdout:0.1*1", limits=Limits(seconds=seconds), indices=(0,)
     )
     result = run_cell(expand(request)[0]).result
-    if result["status"] != "ok":
-        print(f"  {choice.method.id}: {result['status']}: {result['problem']['message']}", flush=True)
+    if not result.finished:
+        print(f"  {choice.method.id}: {result.status}: {result.problem.message}", flush=True)
         return None
     return result
 
 
 def step_seconds(result):
     """Seconds of a step: from the first look, which has seen the choice of inducing inputs, to the end."""
-    seconds, iterations = result["trace"]["seconds"], result["trace"]["iteration"]
+    seconds, iterations = result.trace["seconds"], result.trace["iteration"]
     if iterations[-1] == iterations[0]:
         return float("nan")
     return (seconds[-1] - seconds[0]) / (iterations[-1] - iterations[0])
@@ -73,7 +73,7 @@ def step_seconds(result):
 
 def reached(result, target):
     """Training seconds and iteration at the first look at which the NLL is no more than the target."""
-    trace = result["trace"]
+    trace = result.trace
     for seconds, iteration, nll in zip(trace["seconds"], trace["iteration"], trace["nll"], strict=True):
         if nll is not None and nll <= target:
             return seconds, iteration
@@ -82,7 +82,7 @@ def reached(result, target):
 
 def describe(results):
     """Print the table of one data set; ratios are to the first method's."""
-    ends = {label: fmean(result["trace"]["nll"][-3:]) for label, result in results.items()}
+    ends = {label: fmean(result.trace["nll"][-3:]) for label, result in results.items()}
     target = 1.02 * min(ends.values())
     first = next(iter(results))
     step, goal = step_seconds(results[first]), reached(results[first], target)
@@ -92,7 +92,7 @@ def describe(results):
         f"  {'':15}{'step':>8}{'to target':>12}{'iterations':>12}{'end NLL':>10}{'start-up, s':>13}{'compile, s':>12}"
     )
     for label, result in results.items():
-        metrics, found = result["metrics"], reached(result, target)
+        metrics, found = result.metrics, reached(result, target)
         when = "never" if found is None else f"{found[0] / goal[0]:.2f}" if goal else f"{found[0]:.3g} s"
         apart = [metrics.get(name) for name in ("startup_seconds", "compile_seconds")]
         words = ["" if each is None else f"{each:.1f}" for each in apart]

@@ -22,9 +22,9 @@ from time import perf_counter
 
 import numpy as np
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.choices import choose
 from gpbench.bench.expand import Request, expand
-from gpbench.bench.limits import Limits
 from gpbench.bench.methods import method
 from gpbench.bench.runner import run_cell
 from gpbench.data.formats import read_table
@@ -82,9 +82,9 @@ def train(folder, rows, iterations):
     )
     (task,) = expand(request)
     result = run_cell(task).result
-    if result["status"] != "ok":
-        sys.exit(f"the cell failed: {result['problem']}")
-    return result["metrics"]
+    if not result.finished:
+        sys.exit(f"the cell failed: {result.problem}")
+    return result.metrics
 
 
 PHASES = {"generate": generate, "convert": convert, "train": train}

@@ -1,33 +1,44 @@
 """A cell: one method on one split with one seed; the unit of work, of caching, of failure and of distribution.
 
-A cell is known by its key, a hash of its canonical description: all that its numbers depend on and nothing else. The
-order of options, the plan that asked for it, threads, folders and earlier runs play no part.
+A cell is known by its identity, the canonical description of all that its numbers depend on and of nothing else, and
+by the hash of that, its key. The order of options, the plan that asked for it, threads, folders and earlier runs play
+no part. :class:`CellSpec` is what a cell is before it runs; what became of it, :class:`gpbench.bench.result.Result`,
+is a ``CellSpec`` with the outcome beside it, so that both have one :meth:`CellSpec.identity`. Whoever wants to know
+whether two cells are the same, wholly or but for some of what describes them, asks it and builds no key of his own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+import math
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpbench.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpbench.bench.limits import Limits
-
-__all__ = ["FORMAT", "CellSpec", "SplitSpec", "canonical", "key_of"]
+__all__ = ["CONTENT", "FORMAT", "SEEDS", "SPLIT", "CellSpec", "Identity", "Limits", "SplitSpec", "canonical"]
 
 #: Version of the stored results' format; part of every key.
 FORMAT = 1
 
-#: The fields of a stored result that describe its cell, in the order of the file.
-_DESCRIPTION = (
+#: Parts of a description, for :meth:`Identity.but_for`: which of the protocol's splits.
+SPLIT = ("split.index", "split.count")
+#: Seeds of the shuffling and of the scheme.
+SEEDS = ("split.seed", "seed")
+#: What is known only once the data set is open.
+CONTENT = ("checksum", "likelihood")
+
+#: The parts of a description, in the order of the stored file.
+_PARTS = (
     "format", "dataset", "checksum", "method", "version", "settings", "likelihood", "limits", "scaling", "split",
-    "seed",
+    "seed", "origin",
 )  # fmt: skip
 
 
@@ -36,19 +47,90 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def key_of(description: Mapping[str, Any]) -> str:
-    """The key of a description, or of a stored result, whose other fields are passed over.
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """What makes a cell the cell that it is.
+
+    Attributes
+    ----------
+    description : mapping
+        All that its numbers depend on, as JSON has it. What a cell does not have (an origin) is left out, so that a
+        new part leaves the keys of the cells without it alone.
+    """
+
+    description: Mapping[str, Any]
+
+    @cached_property
+    def key(self) -> str:
+        """Twenty hexadecimal digits that name the cell."""
+        return hashlib.sha256(canonical(self.description).encode("ascii")).hexdigest()[:20]
+
+    def but_for(self, *parts: str) -> str:
+        """A text that is the same for cells that differ in these parts alone.
+
+        An origin's key plays no part, since it depends on all of them: its method, version and settings do.
+
+        Parameters
+        ----------
+        *parts : str
+            Of the description, or of its split with a dot: :data:`SPLIT`, :data:`SEEDS`, :data:`CONTENT` or others.
+        """
+        for part in parts:
+            assert part.partition(".")[0] in _PARTS, f"{part} is no part of a cell's description"
+        kept = {name: value for name, value in self.description.items() if name not in parts}
+        for name in ("split", "origin"):
+            if name in kept:
+                kept[name] = {
+                    each: value for each, value in kept[name].items() if f"{name}.{each}" not in (*parts, "origin.key")
+                }
+        return canonical(kept)
+
+    @property
+    def group(self) -> str:
+        """The same for cells that may be averaged: those that differ in split and seeds alone."""
+        return self.but_for(*SPLIT, *SEEDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How long a cell may train, and on how many rows it is trained and tested. Reaching a limit is no failure.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Training seconds after which the harness stops a scheme.
+    iterations : int or None
+        Iterations after which the harness stops a scheme.
+    test_rows : int or None
+        At most so many rows are held out for testing.
+    train_rows : int or None
+        At most so many of the split's training rows are trained on.
 
     Raises
     ------
-    KeyError
-        A field of the description is missing.
+    UsageError
+        A limit is out of range.
     """
-    described = {name: description[name] for name in _DESCRIPTION}
-    if "origin" in description:
-        described["origin"] = description["origin"]
-    text = canonical(described)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:20]
+
+    seconds: float | None = None
+    iterations: int | None = None
+    test_rows: int | None = None
+    train_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None:
+            number = type(self.seconds) in (int, float) and math.isfinite(self.seconds)
+            if not (number and self.seconds > 0):
+                raise UsageError(f"the limit on seconds must be a positive number; got {self.seconds!r}")
+            object.__setattr__(self, "seconds", float(self.seconds))
+        for name in ("iterations", "test_rows", "train_rows"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise UsageError(f"the limit on {name} must be a positive integer; got {value!r}")
+
+    def description(self) -> dict[str, Any]:
+        """The limits that are set; absent ones are left out, so that a new kind of limit leaves old keys alone."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,13 +197,9 @@ class CellSpec:
     scaling: str = "standard"
     origin: Mapping[str, Any] | None = field(default=None, hash=False)
 
-    def description(self) -> dict[str, Any]:
-        """The canonical description, which is also the head of the stored result.
-
-        What a cell without an origin does not have is left out, so that its key is what it was before there were any.
-        """
-        origin = {} if self.origin is None else {"origin": dict(self.origin)}
-        return {
+    def identity(self) -> Identity:
+        """The canonical description, and its key."""
+        found = {
             "format": FORMAT,
             "dataset": self.dataset,
             "checksum": self.checksum,
@@ -133,13 +211,14 @@ class CellSpec:
             "scaling": self.scaling,
             "split": self.split.description(),
             "seed": self.seed,
-            **origin,
+            "origin": None if self.origin is None else dict(self.origin),
         }
+        return Identity({name: found[name] for name in _PARTS if found[name] is not None})
 
     @cached_property
     def key(self) -> str:
         """Twenty hexadecimal digits that name the cell."""
-        return key_of(self.description())
+        return self.identity().key
 
     @property
     def label(self) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpbench.bench.cell import CellSpec, SplitSpec
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.origin import check_likelihoods, origin_entry
 from gpbench.bench.runner import Task, inducing_rule
 from gpbench.bench.sources import Source, opened

@@ -135,7 +135,7 @@ def _store(place: Path) -> dict[str, Any]:
     store = Store(place)
     counts: Counter[str] = Counter()
     try:
-        counts.update(cell["status"] for cell in store.cells())
+        counts.update(result.status for result in store.results())
     except StoreError as error:
         found["warnings"].append(str(error))
     found["warnings"] += store.problems

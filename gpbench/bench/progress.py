@@ -56,9 +56,8 @@ class Progress:
             key = event.task.spec.key
             self._took[_kind(event.task)].append(self._clock() - self._started.pop(key, self._clock()))
             self._ended += 1
-            if event.result["status"] != "ok":
-                problem = event.result["problem"]
-                self._line.say(f"{event.label}: {event.result['status']}: {problem['type']}: {problem['message']}")
+            if (problem := event.result.problem) is not None:
+                self._line.say(f"{event.label}: {event.result.status}: {problem.type}: {problem.message}")
             self._show(event)
 
     def close(self) -> None:
@@ -83,8 +82,8 @@ class Progress:
         assert event.task is not None
         left = self.left(event.task.jobs)
         words = f"[{self._ended}/{event.total}] {event.label}"
-        if event.kind == "end" and event.result is not None and event.result["status"] == "ok":
-            words += f": NLL {event.result['metrics']['nll']:.4f}"
+        if event.kind == "end" and event.result is not None and event.result.finished:
+            words += f": NLL {event.result.metrics['nll']:.4f}"
         if left is not None and self._ended < event.total:
             words += f"; about {duration(left)} left"
         self._line.show(words)

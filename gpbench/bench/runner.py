@@ -6,7 +6,7 @@ Whatever happens inside a cell ends in a result, so that a failing cell fails al
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from gpbench.bench.clock import Clock
 from gpbench.bench.division import divide
 from gpbench.bench.memory import peak_rss_mb, reset_peak
 from gpbench.bench.provenance import now, provenance
+from gpbench.bench.result import Problem, Result
 from gpbench.bench.signals import Terminated, terminable
 from gpbench.bench.sources import Source, opened
 from gpbench.bench.store import check_arrays
@@ -78,15 +79,14 @@ class Outcome:
 
     Attributes
     ----------
-    result : dict
-        In the format of the store.
+    result : Result
     arrays : dict or None
         For KEY.npz; None unless the cell ended well.
     halted : bool
         The process was asked to end (Ctrl-C, SIGTERM); no further cell should start in it.
     """
 
-    result: dict[str, Any]
+    result: Result
     arrays: Arrays | None
     halted: bool = False
 
@@ -99,11 +99,11 @@ def run_cell(task: Task) -> Outcome:
         with terminable():
             return attempt.run()
     except KeyboardInterrupt:
-        return attempt.ended("interrupted", problem=_problem("KeyboardInterrupt", "interrupted by the user"))
+        return attempt.ended("interrupted", problem=Problem("KeyboardInterrupt", "interrupted by the user"))
     except Terminated:
-        return attempt.ended("timeout", problem=_problem("Terminated", "ended from outside by SIGTERM"))
+        return attempt.ended("timeout", problem=Problem("Terminated", "ended from outside by SIGTERM"))
     except (Exception, SystemExit) as error:  # noqa: BLE001  # a cell fails alone, whatever a plug-in's scheme raises
-        return attempt.ended("failed", problem=_problem(type(error).__name__, str(error)))
+        return attempt.ended("failed", problem=Problem(type(error).__name__, str(error)))
 
 
 def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = False) -> Outcome:
@@ -119,7 +119,7 @@ def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = Fal
     halted : bool
         As in :class:`Outcome`.
     """
-    outcome = _Attempt(task).ended(status, problem=_problem(kind, message))
+    outcome = _Attempt(task).ended(status, problem=Problem(kind, message))
     return Outcome(outcome.result, None, halted)
 
 
@@ -236,19 +236,17 @@ class _Attempt:
         nll: float | None = None,
         error: float | None = None,
         bound: float | None = None,
-        problem: dict[str, Any] | None = None,
+        problem: Problem | None = None,
     ) -> Outcome:
         """The outcome of the cell as things stand."""
         self.clock.stop()
         spec, watcher = self.task.spec, self.watcher
         iterations = 0 if watcher is None else watcher.iteration
-        result = {
-            "format": None,  # first in the file; its value comes with the description
-            "key": spec.key,
-            "status": status,
-            **spec.description(),
-            "stopped_by": stopped_by,
-            "metrics": {
+        result = Result.of(
+            spec,
+            status=status,
+            stopped_by=stopped_by,
+            metrics={
                 "nll": nll,
                 "error": error,
                 "train_seconds": self.clock.seconds,
@@ -259,13 +257,13 @@ class _Attempt:
                 "peak_rss_mb": peak_rss_mb(),
                 **self.apart,
             },
-            "trace": (watcher.trace if watcher is not None else Trace()).columns(),
-            "provenance": {
+            trace=(watcher.trace if watcher is not None else Trace()).columns(),
+            provenance={
                 **provenance(threads=self.task.threads, jobs=self.task.jobs, start=self.start, end=now()),
                 **self.data,
             },
-            "problem": None if problem is None else {**problem, "iteration": iterations},
-        }
+            problem=None if problem is None else replace(problem, iteration=iterations),
+        )
         return Outcome(result, None, halted=status in {"interrupted", "timeout"})
 
 
@@ -292,10 +290,6 @@ def _stopped_by(own: StoppedBy, watchers: str | None) -> str:
 def _number(value: Any) -> float | None:
     """A fact as a plain float that JSON takes; None where it is absent or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _problem(kind: str, message: str) -> dict[str, Any]:
-    return {"type": kind, "message": message}
 
 
 def _score(posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:

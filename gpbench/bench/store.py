@@ -12,6 +12,7 @@ import json
 import os
 import socket
 from contextlib import suppress
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -19,23 +20,14 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from gpbench.bench.cell import FORMAT, canonical, key_of
+from gpbench.bench.result import Result
 from gpbench.errors import StoreError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["REQUIRED", "STATUSES", "Store", "check_arrays"]
-
-#: How a cell can end.
-STATUSES = ("ok", "failed", "timeout", "interrupted")
-
-#: Fields that every stored result has.
-REQUIRED = (
-    "format", "key", "status", "dataset", "method", "settings", "split", "seed", "stopped_by", "metrics", "trace",
-    "provenance", "problem",
-)  # fmt: skip
+__all__ = ["Store", "check_arrays"]
 
 
 class Store:
@@ -56,7 +48,7 @@ class Store:
         self.folder = folder
         self.problems: list[str] = []
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> Result | None:
         """The stored result of a cell whose files are whole; None where there is none.
 
         Damaged files are set aside and reported in :attr:`problems`.
@@ -71,7 +63,7 @@ class Store:
             if not path.exists():
                 return None
             result = _read(path)
-            _check_whole(result, path)
+            _check_arrays_of(result, path)
         except OSError as error:
             if not _readable(self.folder):
                 raise self._error("read", error) from error
@@ -82,32 +74,29 @@ class Store:
             return None
         return result
 
-    def put(self, result: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]] | None = None) -> dict[str, Any]:
+    def put(self, result: Result, arrays: Mapping[str, npt.NDArray[Any]] | None = None) -> Result:
         """Store a result, in place of an earlier one of the same key.
 
         Parameters
         ----------
-        result : mapping
-            In the format of the store, without digests.
+        result : Result
         arrays : mapping
             For KEY.npz; None for a cell that has not ended well.
 
         Returns
         -------
-        dict
-            The result with its digests, as it was written.
+        Result
+            With the digest of its arrays, as it was written.
 
         Raises
         ------
         StoreError
             The folder cannot be written, or the disk is full.
         """
-        key = result["key"]
-        path = self.folder / f"{key}.json"
+        path = self.folder / f"{result.key}.json"
         content = None if arrays is None else _npz(arrays)
-        whole = {**result, "arrays_sha256": None if content is None else hashlib.sha256(content).hexdigest()}
-        whole["digest"] = _digest(whole)
-        text = json.dumps(whole, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+        whole = replace(result, arrays_sha256=None if content is None else hashlib.sha256(content).hexdigest())
+        text = json.dumps(whole.to_json(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if content is not None:
@@ -122,6 +111,10 @@ class Store:
         return whole
 
     def cells(self) -> list[dict[str, Any]]:
+        """:meth:`results` as JSON."""
+        return [result.to_json() for result in self.results()]
+
+    def results(self) -> list[Result]:
         """All results, in the order of their keys. Damaged ones are passed over and reported in :attr:`problems`.
 
         Raises
@@ -229,48 +222,32 @@ class _DamagedError(Exception):
     """A stored file that cannot be trusted; the message says why."""
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Result:
     """A result whose form, name and digest are right."""
     try:
-        result = json.loads(path.read_bytes().decode("ascii"))
+        content = json.loads(path.read_bytes().decode("ascii"))
     except (ValueError, RecursionError) as error:
         raise _DamagedError("it is no JSON") from error
-    if not isinstance(result, dict):
-        raise _DamagedError("it holds no result")
-    missing = [name for name in REQUIRED if name not in result]
-    if missing:
-        raise _DamagedError(f"it lacks {', '.join(missing)}")
-    if result["format"] != FORMAT:
-        raise _DamagedError(f"its format is {result['format']!r}, not {FORMAT}")
-    if result["key"] != path.stem:
-        raise _DamagedError(f"its key is {result['key']!r}")
-    if result["status"] not in STATUSES:
-        raise _DamagedError(f"its status is {result['status']!r}")
-    if "digest" in result and result["digest"] != _digest(result):
-        raise _DamagedError("its content does not match its digest")
+    try:
+        result = Result.from_json(content)
+    except StoreError as error:
+        raise _DamagedError(str(error)) from error
+    if "digest" not in content:
+        raise _DamagedError("it lacks digest")
+    if result.key != path.stem:
+        raise _DamagedError(f"its key is {result.key!r}")
     return result
 
 
-def _check_whole(result: dict[str, Any], path: Path) -> None:
-    """See that a result is of this very cell and has its arrays, before the cell is passed over as done."""
-    try:
-        own = key_of(result)
-    except KeyError as error:
-        raise _DamagedError(f"it lacks {error.args[0]}") from error
-    if own != result["key"] or "digest" not in result:
-        raise _DamagedError("its key does not belong to its description")
-    if result["status"] != "ok":
+def _check_arrays_of(result: Result, path: Path) -> None:
+    """See that a result has its arrays, before the cell is passed over as done."""
+    if not result.finished:
         return
     file = path.with_suffix(".npz")
     if not file.exists():
         raise _DamagedError(f"{file.name} is missing")
-    if hashlib.sha256(file.read_bytes()).hexdigest() != result.get("arrays_sha256"):
+    if hashlib.sha256(file.read_bytes()).hexdigest() != result.arrays_sha256:
         raise _DamagedError(f"{file.name} does not match its digest")
-
-
-def _digest(result: Mapping[str, Any]) -> str:
-    text = canonical({name: value for name, value in result.items() if name != "digest"})
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def _npz(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:

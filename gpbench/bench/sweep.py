@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpbench.bench.origin import learned_in
 from gpbench.bench.runner import Outcome, lost
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpbench.bench.execution import Executor
+    from gpbench.bench.result import Result
     from gpbench.bench.runner import Task
     from gpbench.bench.store import Store
 
@@ -34,7 +35,7 @@ class Event:
         Cells of the sweep, and those among them that were stored already.
     label : str
         The cell's, or the message.
-    result : dict or None
+    result : Result or None
         The cell's outcome, with kind ``end``.
     task : Task or None
         With kinds ``start`` and ``end``.
@@ -46,7 +47,7 @@ class Event:
     total: int
     stored: int
     label: str = ""
-    result: dict[str, Any] | None = None
+    result: Result | None = None
     task: Task | None = None
     to_do: Sequence[Task] = ()
 
@@ -58,7 +59,7 @@ def sweep(
     executor: Executor,
     force: bool = False,
     watch: Callable[[Event], None] = lambda _: None,
-) -> list[dict[str, Any]]:
+) -> list[Result]:
     """Run the cells that have no finished result yet.
 
     Parameters
@@ -75,8 +76,8 @@ def sweep(
 
     Returns
     -------
-    list of dict
-        Results in the order of the tasks, the stored ones included.
+    list of Result
+        In the order of the tasks, the stored ones included.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def sweep(
         Ctrl-C, or SIGTERM; all outcomes so far are stored.
     """
     store.prepare()
-    results: dict[str, dict[str, Any]] = {} if force else _finished(tasks, store)
+    results: dict[str, Result] = {} if force else _finished(tasks, store)
     wanted = {task.spec.key: task for task in tasks}
     dependent = [task for key, task in wanted.items() if key not in results and task.origin is not None]
     origins = {task.origin.spec.key: task.origin for task in dependent if task.origin is not None}
@@ -107,8 +108,8 @@ def sweep(
 
     def keep(outcome: Outcome) -> None:
         result = store.put(outcome.result, outcome.arrays)
-        results[result["key"]] = result
-        task = to_do[result["key"]]
+        results[result.key] = result
+        task = to_do[result.key]
         watch(Event("end", total, stored, task.spec.label, result, task))
 
     def run(ready: Sequence[Task]) -> bool:
@@ -140,7 +141,7 @@ def sweep(
     return [results[task.spec.key] for task in tasks]
 
 
-def _given(task: Task, results: Mapping[str, Mapping[str, Any]], store: Store) -> Task | Outcome:
+def _given(task: Task, results: Mapping[str, Result], store: Store) -> Task | Outcome:
     """A cell with the hyper-parameters that its origin learned; where the origin left none, the outcome of the cell.
 
     Parameters
@@ -156,9 +157,8 @@ def _given(task: Task, results: Mapping[str, Mapping[str, Any]], store: Store) -
     origin = task.origin.spec
     result = results[origin.key]
     words = f"its hyper-parameters are those of {origin.label} (cell {origin.key}), which"
-    if result["status"] != "ok":
-        problem = result["problem"]
-        why = f"{words} ended as {result['status']}: {problem['type']}: {problem['message']}"
+    if result.problem is not None:
+        why = f"{words} ended as {result.status}: {result.problem.type}: {result.problem.message}"
         return lost(task, "failed", kind="OriginFailed", message=why)
     try:
         learned = learned_in(store, origin.key)
@@ -167,22 +167,18 @@ def _given(task: Task, results: Mapping[str, Mapping[str, Any]], store: Store) -
     return replace(task, origin=None, learned=learned)
 
 
-def _finished(tasks: Iterable[Task], store: Store) -> dict[str, dict[str, Any]]:
+def _finished(tasks: Iterable[Task], store: Store) -> dict[str, Result]:
     found = {task.spec.key: store.get(task.spec.key) for task in tasks}
-    return {key: known for key, known in found.items() if known is not None and known["status"] == "ok"}
+    return {key: known for key, known in found.items() if known is not None and known.finished}
 
 
-def _ran_otherwise(tasks: Sequence[Task], stored: Mapping[str, dict[str, Any]]) -> str:
+def _ran_otherwise(tasks: Sequence[Task], stored: Mapping[str, Result]) -> str:
     """Which stored cells ran with other threads or jobs than these tasks ask for, in words; empty where none did.
 
     Neither is part of a cell's key, since its numbers do not depend on them. Its times do.
     """
     asked = {task.spec.key: f"threads {task.threads}, jobs {task.jobs}" for task in tasks}
-    ran = {
-        key: f"threads {result['provenance'].get('threads', 1)}, jobs {result['provenance'].get('jobs', 1)}"
-        for key, result in stored.items()
-        if key in asked
-    }
+    ran = {key: f"threads {result.threads}, jobs {result.jobs}" for key, result in stored.items() if key in asked}
     others = [key for key in ran if ran[key] != asked[key]]
     if not others:
         return ""

@@ -17,7 +17,7 @@ from gpbench.schemes.base import Step, StopTraining
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpbench.bench.limits import Limits
+    from gpbench.bench.cell import Limits
     from gpbench.model.posterior import Predictor
 
 __all__ = ["Trace", "Watcher"]

@@ -81,10 +81,10 @@ def command(
     gpbench run --method x-gpc --dataset mine.csv --target label --set noise=0.1 --json
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
+    from gpbench.bench.cell import Limits  # noqa: PLC0415
     from gpbench.bench.choices import choose, parse_assignments  # noqa: PLC0415
     from gpbench.bench.execution import executor  # noqa: PLC0415
     from gpbench.bench.expand import Request, expand, protocol_of  # noqa: PLC0415
-    from gpbench.bench.limits import Limits  # noqa: PLC0415
     from gpbench.bench.methods import method  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
     from gpbench.bench.sources import sources as sources_of  # noqa: PLC0415
@@ -121,7 +121,7 @@ def command(
     with closing(Meter()) as meter:
         tasks = expand(request, meter)
     with closing(Progress()) as progress:
-        cells = sweep(tasks, store, executor=runner, force=force, watch=progress)
+        cells = [result.to_json() for result in sweep(tasks, store, executor=runner, force=force, watch=progress)]
     if as_json:
         scored, _ = with_scores(cells, store)
         summary = summarise(scored)

@@ -26,6 +26,7 @@ __all__ = [
     "add_to_diagonal",
     "cholesky",
     "inverse_lower",
+    "lower_ones",
     "mirror_lower",
     "potrf",
     "symmetrise_lower",
@@ -186,6 +187,14 @@ def _lower_half(m: int) -> Array:
     mask = np.asfortranarray(np.tri(m) - 0.5 * np.eye(m))
     mask.setflags(write=False)
     return mask
+
+
+@lru_cache(maxsize=8)
+def lower_ones(m: int) -> Array:
+    """Ones on and below the diagonal, 0 above, (m, m); read-only."""
+    ones = np.asfortranarray(np.tri(m))
+    ones.setflags(write=False)
+    return ones
 
 
 def symmetrise_lower(A: Array) -> Array:

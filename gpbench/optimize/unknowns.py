@@ -4,8 +4,7 @@
 symbol     meaning                                                                     shape
 =========  ==========================================================================  ========
 part       an array with a name, free to move or fixed, with bounds and a unit         any
-w          all parts one after the other, each divided by its unit                     (size,)
-x          the entries of w that are free, in the same order                           (k,)
+x          the entries of the free parts, one part after the other, in their units     (k,)
 =========  ==========================================================================  ========
 """
 
@@ -32,25 +31,25 @@ class Part:
     Attributes
     ----------
     value : array
-        Where a search begins; a Fortran-ordered matrix stands in the vector column by column, so that its view goes to
-        BLAS as it is.
+        Where a search begins. A Fortran-ordered matrix stands in x column by column, so that its view goes to BLAS as
+        it is.
     free : bool
         Whether it moves.
-    low, high : float
-        Bounds of each entry, in its own units.
+    low, high : float or array
+        Bounds of its entries.
     unit : float or array
-        What an entry is measured in; a search knows multiples of it, which makes it indifferent to the units of X.
+        What an entry is measured in: x holds multiples of it, which makes a search indifferent to the units of X.
     """
 
     value: Array
     free: bool = True
-    low: float = -np.inf
-    high: float = np.inf
+    low: float | Array = -np.inf
+    high: float | Array = np.inf
     unit: float | Array = 1.0
 
 
 class Unknowns:
-    """Named parts in one vector.
+    """Named parts, of which the free ones make a vector x.
 
     Parameters
     ----------
@@ -59,72 +58,65 @@ class Unknowns:
     """
 
     def __init__(self, **parts: Part) -> None:
-        self._parts = parts
+        self.parts = parts
         self._at: dict[str, slice] = {}
-        end = 0
+        self.size = 0
         for name, part in parts.items():
-            self._at[name] = slice(end, end + part.value.size)
-            end += part.value.size
-        self.size = end
-        self._orders = {
-            name: "F" if part.value.ndim == 2 and part.value.flags.f_contiguous else "C" for name, part in parts.items()
-        }
-        places = [np.arange(self._at[name].start, self._at[name].stop) for name, part in parts.items() if part.free]
-        self._places: npt.NDArray[np.intp] = np.concatenate(places) if places else np.empty(0, dtype=np.intp)
+            if part.free:
+                self._at[name] = slice(self.size, self.size + part.value.size)
+                self.size += part.value.size
 
     @property
     def x(self) -> Array:
-        """The free entries where a search begins, shape (k,)."""
-        return self.full()[self._places]
+        """Where a search begins, shape (k,)."""
+        return self._flat({name: self.parts[name].value / self.parts[name].unit for name in self._at})
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """Least and largest values of the free entries, each (k,)."""
-        low, high = np.empty(self.size), np.empty(self.size)
-        for name, part in self._parts.items():
-            for out, value in ((low, part.low), (high, part.high)):
-                out[self._at[name]] = self._flat(name, np.full(part.value.shape, value) / part.unit)
-        return low[self._places], high[self._places]
-
-    def full(self, x: Array | None = None) -> Array:
-        """All entries w (size,), a new vector: the free ones from x (k,), or where a search begins."""
-        w = np.empty(self.size)
-        for name, part in self._parts.items():
-            w[self._at[name]] = self._flat(name, part.value / part.unit)
-        if x is not None:
-            w[self._places] = x
-        return w
-
-    def views(self, w: Array) -> dict[str, Array]:
-        """Each part as a view of w (size,), in its own shape and still divided by its unit."""
-        found = {}
-        for name, part in self._parts.items():
-            piece, shape = w[self._at[name]], part.value.shape
-            found[name] = piece.reshape(shape[::-1]).T if self._orders[name] == "F" else piece.reshape(shape)
-        return found
+        """Least and largest values of x, each (k,)."""
+        low, high = {}, {}
+        for name in self._at:
+            part = self.parts[name]
+            shape = part.value.shape
+            low[name], high[name] = (np.broadcast_to(each, shape) / part.unit for each in (part.low, part.high))
+        return self._flat(low), self._flat(high)
 
     def values(self, x: Array) -> dict[str, Array]:
-        """Each part in its own units: the free ones from x (k,), the others as they are."""
-        views = self.views(self.full(x))
-        return {name: views[name] * part.unit if part.free else part.value for name, part in self._parts.items()}
+        """Every part in its own shape: the free ones from x (k,), as views where the unit is 1; others as given."""
+        found = {}
+        for name, part in self.parts.items():
+            if name not in self._at:
+                found[name] = part.value
+                continue
+            piece, shape = x[self._at[name]], part.value.shape
+            value = piece.reshape(shape[::-1]).T if _by_columns(part) else piece.reshape(shape)
+            found[name] = value if isinstance(part.unit, float) and part.unit == 1.0 else value * part.unit
+        return found
 
     def gradient(self, parts: Mapping[str, Array]) -> Array:
-        """The gradient in x (k,), from those in the free parts, each of its part's shape."""
-        out = np.empty(self.size)
-        for name, part in self._parts.items():
-            if part.free:
-                out[self._at[name]] = self._flat(name, parts[name] * part.unit)
-        return out[self._places]
+        """The gradient in x (k,), from those in the parts, each in its part's shape; 0 in parts that have none."""
+        return self._flat({name: parts[name] * self.parts[name].unit for name in self._at if name in parts})
+
+    def place(self, name: str) -> slice:
+        """Where a free part stands in x; empty where it is fixed."""
+        return self._at.get(name, slice(0, 0))
 
     def at(self, x: Array) -> Self:
         """The same unknowns, beginning at x (k,)."""
         values = self.values(x)
-        return type(self)(**{name: replace(part, value=values[name]) for name, part in self._parts.items()})
+        return type(self)(**{name: replace(part, value=values[name]) for name, part in self.parts.items()})
 
     def freeing(self, names: Iterable[str]) -> Self:
-        """The same unknowns, of which only these move."""
+        """The same unknowns, of which these alone move."""
         wanted = set(names)
-        return type(self)(**{name: replace(part, free=name in wanted) for name, part in self._parts.items()})
+        return type(self)(**{name: replace(part, free=name in wanted) for name, part in self.parts.items()})
 
-    def _flat(self, name: str, values: Array) -> Array:
-        return values.ravel(order="F" if self._orders[name] == "F" else "C")
+    def _flat(self, values: Mapping[str, Array]) -> Array:
+        x = np.zeros(self.size)
+        for name, value in values.items():
+            x[self._at[name]] = value.ravel(order="F" if _by_columns(self.parts[name]) else "C")
+        return x
+
+
+def _by_columns(part: Part) -> bool:
+    return part.value.ndim == 2 and part.value.flags.f_contiguous and not part.value.flags.c_contiguous

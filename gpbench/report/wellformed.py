@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from gpbench.bench.cell import FORMAT
-from gpbench.bench.store import REQUIRED, STATUSES
+from gpbench.bench.result import STATUSES
 
 __all__ = ["fault_of"]
+
+#: Fields that every stored result has.
+REQUIRED = (
+    "format", "key", "status", "dataset", "method", "settings", "split", "seed", "stopped_by", "metrics", "trace",
+    "provenance", "problem",
+)  # fmt: skip
 
 _TEXTS = ("key", "dataset", "method")
 _TABLES = ("settings", "split", "metrics", "trace", "provenance")

@@ -32,34 +32,49 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from gpbench.model.kl_bound import KLBound
+from gpbench.model.latent import Latent
 from gpbench.model.posterior import Posterior
-from gpbench.schemes.base import OnStep, setting
-from gpbench.schemes.batch_settings import LOG_BOUND, BatchSettings, Evaluations, OptimizerChoice
+from gpbench.optimize.maximise import LOG_BOUND, Point, maximise
+from gpbench.optimize.unknowns import Unknowns
+from gpbench.schemes import settings
+from gpbench.schemes.base import Training, setting
+from gpbench.schemes.settings import BinaryScheme, search_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from gpbench.model.basis import Basis
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
-    from gpbench.optimize.search import Reason, Search
+    from gpbench.optimize.search import Search
+    from gpbench.optimize.training import StoppedBy
 
 __all__ = ["KLSp"]
 
+FREEZE_TOLERANCE = 1e-3
+"""Of the gradient, in the stage that moves q alone."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class KLSp(OptimizerChoice, BatchSettings):
+class KLSp(BinaryScheme):
     """Batch maximisation of the sparse KL bound by L-BFGS-B."""
 
-    link: str = setting("probit", "link function", choices=("probit", "logit"))
+    link: str = settings.link("probit", "logit")
     whiten: bool = setting(True, "whether m and L parametrise q(v) of the whitened v, or q(u)")
-    learn_inducing: bool = setting(True, "whether the inducing inputs are optimised")
+    learn_inducing: bool = settings.learn_inducing()
     freeze_iterations: int = setting(100, "line searches over q alone at the beginning", minimum=0)
+    optimizer: str = settings.optimizer()
+    memory: int = settings.memory()
+    gradient_tolerance: float = settings.gradient_tolerance()
+    value_tolerance: float = settings.value_tolerance()
+    max_iterations: int = settings.max_iterations(1000, "evaluations of the bound at most")
+    block_rows: int = settings.block_rows()
 
     name: ClassVar[str] = "klsp"
-    freeze_tolerance: ClassVar[float] = 1e-3
 
     def start(
         self,
@@ -68,97 +83,81 @@ class KLSp(OptimizerChoice, BatchSettings):
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
+        classes: int,  # noqa: ARG002 - two
         rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
-    ) -> _Run:
-        """A training run at its beginning."""
-        return _Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood)
+    ) -> KLSpTraining:
+        """Training at its beginning."""
+        return KLSpTraining(self, X, y, Z=inducing.choose(X), likelihood=likelihood)
 
 
-class _Run:
-    """One fit: the best unknowns so far, and the two searches that move them."""
+class KLSpTraining(Training):
+    """The best unknowns so far, and the two searches that move them."""
 
-    def __init__(self, settings: KLSp, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood) -> None:
-        kernel = settings.initial_kernel(X)
-        self._settings, self._X, self._y, self._likelihood = settings, X, y, likelihood
-        self._bound = KLBound(
-            kernel, likelihood, whitened=settings.whiten, M=len(Z), d=Z.shape[1], size=settings.block_rows
-        )
-        self.x = self._bound.start(Z)
-        self.value = -np.inf
-        self._basis = self._bound.basis(self.x)
-        self.stopped_by = "on_step"
-        self.evaluations = Evaluations(settings.max_iterations, posterior=self.posterior)
+    unit = "evaluation"
 
-    @property
-    def moment(self) -> str:
-        """Where it stands, for messages."""
-        return f"evaluation {self.evaluations.count}"
+    def __init__(self, scheme: KLSp, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood) -> None:
+        super().__init__(limit=scheme.max_iterations)
+        self._scheme, self._X, self._y, self._likelihood = scheme, X, y, likelihood
+        self._bound = KLBound(scheme.initial_kernel(X), likelihood, whitened=scheme.whiten, size=scheme.block_rows)
+        self._unknowns = Unknowns(**self._bound.parts(Z, log_bound=LOG_BOUND))
+        self._at = self._unknowns.values(self._unknowns.x)
+        self._basis = self._bound.basis(self._at)
+        self._value = -math.inf
 
-    def train(self, on_step: OnStep) -> None:
+    def train(self) -> StoppedBy:
         """Both stages."""
-        self.evaluations.on_step = on_step
-        settings, layout = self._settings, self._bound.layout
-        learn_theta = settings.hyperparameters == "learned"
-        joint = learn_theta or settings.learn_inducing
-        free = np.arange(layout.q_size)
-        if not joint:
-            self._finish(self._climb(free, settings.climber()))
-            return
-        if settings.freeze_iterations > 0:
-            frozen = {"gradient_tolerance": settings.freeze_tolerance, "max_iterations": settings.freeze_iterations}
-            self._climb(free, settings.climber(**frozen))
-        if learn_theta:
-            free = np.concatenate([free, np.arange(layout.q_size, layout.q_size + layout.P)])
-        if settings.learn_inducing:
-            free = np.concatenate([free, np.arange(layout.q_size + layout.P, layout.size)])
-        while self.evaluations.left > 0:
-            before = self.value
-            reason = self._climb(free, settings.climber())
-            settled = math.isfinite(before) and self.value - before <= settings.value_tolerance * abs(before)
-            if reason != "line search" or settled:
-                break
-        self._finish(reason if self.evaluations.left > 0 else "evaluations")
+        scheme = self._scheme
+        search = search_of(
+            scheme.optimizer,
+            memory=scheme.memory,
+            gradient_tolerance=scheme.gradient_tolerance,
+            value_tolerance=scheme.value_tolerance,
+        )
+        moves = ["theta"] * (scheme.hyperparameters == "learned") + ["Z"] * scheme.learn_inducing
+        if moves and scheme.freeze_iterations > 0:
+            frozen = search(gradient_tolerance=FREEZE_TOLERANCE, max_iterations=scheme.freeze_iterations)
+            self._maximise(frozen, ["m", "L"])
+        if self.trainer.left <= 0:
+            return "iterations"
+        return self._maximise(search(), ["m", "L", *moves])
 
     def posterior(self) -> Posterior:
-        """The posterior of the best state so far."""
-        facts = {
-            "iterations": self.evaluations.count,
-            "stopped_by": self.stopped_by,
-            "jitter": self._basis.jitter,
-            "hyperparameters": self._basis.kernel.values(),
-        }
-        return Posterior((self._bound.latent(self.x, self._basis),), self._likelihood, classes=2, facts=facts)
+        """The posterior of the best unknowns so far."""
+        q = self._bound.q(self._at, self._basis)
+        return Posterior((Latent.of(self._basis, q),), self._likelihood, classes=2)
 
-    def _climb(self, free: npt.NDArray[np.intp], search: Search) -> Reason:
-        """Search over the unknowns at the places ``free``, from the best state so far."""
-        if self.evaluations.left <= 0:
-            return "evaluations"
-        joint = len(free) > self._bound.layout.q_size
-        self._basis = self._bound.basis(self.x)  # a new jitter
-        jitter = self._basis.jitter
-        self.value = -np.inf
-        tried, trial = self.x.copy(), self._basis
+    def bound(self) -> float | None:
+        """The bound there."""
+        return self._value if math.isfinite(self._value) else None
 
-        def objective(values: Array) -> tuple[float, Array]:
-            nonlocal trial
-            tried[free] = values
-            if joint:
-                trial = self._bound.basis(tried, jitter=jitter)
-            at = self._bound.at(tried, self._X, self._y, basis=trial, kernel_gradient=joint)
-            return at.value, at.gradient[free]
+    def _maximise(self, search: Search, names: Sequence[str]) -> StoppedBy:
+        """Search over the unknowns of these names, from the best so far."""
+        free = self._unknowns.freeing(names)
+        kernel_moves = not {"theta", "Z"}.isdisjoint(names)
+        held = self._basis
 
-        def evaluated(value: float, *, improved: bool) -> None:
-            if improved:
-                self.x, self._basis, self.value = tried.copy(), trial, value
-            self.evaluations.report(self.value)
+        def begin(x: Array) -> None:
+            nonlocal held
+            held = self._bound.basis(free.values(x))  # a new jitter
 
-        limit = np.full(self._bound.layout.size, np.inf)
-        limit[self._bound.layout.theta] = LOG_BOUND
-        box = (-limit[free], limit[free])
-        outcome = search.maximise(
-            objective, self.x[free], max_evaluations=self.evaluations.left, bounds=box, on_evaluation=evaluated
+        def objective(x: Array) -> Point[tuple[dict[str, Array], Basis]]:
+            at = free.values(x.copy())
+            basis = self._bound.basis(at, jitter=held.jitter) if kernel_moves else held
+            value, gradient = self._bound.at(at, self._X, self._y, basis=basis, kernel_gradient=kernel_moves)
+            return Point(value, free.gradient(gradient), (at, basis))
+
+        def evaluated(state: tuple[dict[str, Array], Basis], value: float) -> None:
+            (self._at, self._basis), self._value = state, value
+            self.trainer.report(value)
+
+        found = maximise(
+            objective,
+            free.x,
+            search=search,
+            evaluations=lambda: self.trainer.left,
+            bounds=free.bounds,
+            begin=begin,
+            on_evaluation=evaluated,
         )
-        return outcome.reason
-
-    def _finish(self, reason: Reason) -> None:
-        self.stopped_by = "iterations" if reason in {"evaluations", "iterations"} else "converged"
+        self._unknowns = free.at(found.x)
+        return found.stopped_by

@@ -8,7 +8,7 @@ X, y      a mini-batch of b rows and their classes 0 or 1                       
 ζ         n / b, scales a batch to all rows                                                scalar
 q(u)      N(m, L Lᵀ); whitened: that of v, u = L_K v                                       (M,), (M, M)
 θ, Z      logarithms of the kernel's hyper-parameters; inducing inputs                     (P,), (M, d)
-w         (m, L, θ, Z) in one vector                                                       (size,)
+w         (m, L, θ, Z), those that move, in one vector                                     (k,)
 F         the bound (21) with its data term from a batch, times ζ                          scalar
 ========  ===============================================================================  ==========
 
@@ -34,37 +34,37 @@ import numpy as np
 
 from gpbench.errors import NumericalError
 from gpbench.model.kl_bound import KLBound
+from gpbench.model.latent import Latent
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.adadelta import AdaDelta
 from gpbench.optimize.adam import Adam
+from gpbench.optimize.maximise import LOG_BOUND
 from gpbench.optimize.minibatch import Minibatches, hold_out
-from gpbench.schemes.base import OnStep, setting
-from gpbench.schemes.batch_settings import LOG_BOUND
-from gpbench.schemes.minibatch_training import persist, take_step, train_by_minibatches
-from gpbench.schemes.stochastic_settings import LEAST_ROWS, StochasticSettings, held_out_nll
+from gpbench.optimize.unknowns import Unknowns
+from gpbench.schemes import settings
+from gpbench.schemes.base import Training, setting
+from gpbench.schemes.settings import DIVERGED, BinaryScheme, HeldOutRule, held_out_nll, persist
 
 if TYPE_CHECKING:
-    from gpbench.model.batch import BatchBasis
+    from gpbench.model.basis import Basis
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.training import StoppedBy
 
 __all__ = ["KLSpSGD"]
 
-DIVERGED = 1e50
-"""Parameters of this size have finite squares, but mean nothing."""
-RETRIES = 10
-"""Times that the rate is halved before a failure is final."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class KLSpSGD(StochasticSettings):
+class KLSpSGD(BinaryScheme):
     """Mini-batch maximisation of the sparse KL bound over everything at once."""
 
-    link: str = setting("probit", "link function", choices=("probit", "logit"))
+    link: str = settings.link("probit", "logit")
     whiten: bool = setting(True, "whether m and L parametrise q(v) of the whitened v, or q(u)")
-    learn_inducing: bool = setting(True, "whether the inducing inputs are optimised")
+    learn_inducing: bool = settings.learn_inducing()
     freeze_iterations: int = setting(200, "first steps, in which q alone moves", minimum=0)
+    batch_size: int = settings.batch_size()
+    max_iterations: int = settings.max_iterations(10_000)
     optimizer: str = setting("adadelta", "rule of the steps", choices=("adadelta", "adam"))
     rate: float | None = setting(
         None, "rate of the steps (none: 0.1 for AdaDelta, 0.01 for Adam)", kind=float, minimum=1e-9, maximum=100.0
@@ -75,6 +75,9 @@ class KLSpSGD(StochasticSettings):
     objective: str = setting("rows", "F for all rows, or for a batch (F times b/n)", choices=("rows", "batch"))
     rate_grid: int = setting(0, "rates 0.1, 0.2 ... that are tried first; 0: rate is taken", minimum=0, maximum=100)
     grid_iterations: int = setting(200, "steps for each of these (all: half of the iterations at most)", minimum=1)
+    stop: str = settings.stop()
+    tolerance: float = settings.held_out_tolerance()
+    validation: int = settings.validation()
 
     name: ClassVar[str] = "klsp-sgd"
 
@@ -85,10 +88,11 @@ class KLSpSGD(StochasticSettings):
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
+        classes: int,  # noqa: ARG002 - two
         rng: np.random.Generator,
-    ) -> Run:
-        """A training run at its beginning."""
-        return Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
+    ) -> KLSpSGDTraining:
+        """Training at its beginning."""
+        return KLSpSGDTraining(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
 
 
 class _Optimizer(Protocol):
@@ -109,117 +113,99 @@ class _Adam:
         return self._adam.step(gradient, rate=self._rate)
 
 
-class Run:
-    """Training of one posterior.
+class KLSpSGDTraining(Training):
+    """Steps of an optimiser on w, from one batch to the next.
 
     Attributes
     ----------
-    iteration : int
-        Steps so far, those of the grid included.
-    stopped_by : str
-        ``converged`` or ``iterations``; ``on_step`` while neither is the case.
     rate : float
         Of the steps.
-    x : (size,)
-        The unknowns w.
+    w : (k,)
+        The unknowns.
     """
 
     def __init__(
-        self, settings: KLSpSGD, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood, rng: np.random.Generator
+        self, scheme: KLSpSGD, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood, rng: np.random.Generator
     ) -> None:
-        self.iteration, self.stopped_by = 0, "on_step"
-        self._settings, self._X, self._y, self._likelihood, self._rng = settings, X, np.asarray(y), likelihood, rng
-        kernel = settings.initial_kernel(X)
-        self._bound = KLBound(
-            kernel, likelihood, whitened=settings.whiten, M=len(Z), d=Z.shape[1], size=settings.batch_size
+        super().__init__(limit=scheme.max_iterations)
+        self._scheme, self._X, self._y, self._likelihood, self._rng = scheme, X, np.asarray(y), likelihood, rng
+        self._bound = KLBound(scheme.initial_kernel(X), likelihood, whitened=scheme.whiten, size=scheme.batch_size)
+        moves = ["theta"] * (scheme.hyperparameters == "learned") + ["Z"] * scheme.learn_inducing
+        self._unknowns = Unknowns(**self._bound.parts(Z)).freeing(["m", "L", *moves])
+        self._kernel_moves = bool(moves)
+        default = 0.1 if scheme.optimizer == "adadelta" else 0.01
+        self._begin(default if scheme.rate is None else scheme.rate)
+
+    def train(self) -> StoppedBy:
+        """Choose the rate where there is a grid, then step until the rule says so or the iterations are used up."""
+        scheme, trainer = self._scheme, self.trainer
+        if scheme.rate_grid > 0 and len(self._X) >= HeldOutRule.LEAST_ROWS:
+            self._begin(self._best_rate())
+        rule = HeldOutRule(
+            scheme.stop,
+            self._X,
+            self._y,
+            validation=scheme.validation,
+            tolerance=scheme.tolerance,
+            posterior=self.posterior,
+            rng=self._rng,
         )
-        self._begin = self._bound.start(Z)
-        self._learns = settings.hyperparameters == "learned" or settings.learn_inducing
-        default = 0.1 if settings.optimizer == "adadelta" else 0.01
-        self.rate = default if settings.rate is None else settings.rate
-        self.x = self._good = self._begin
-        self._basis: BatchBasis | None = None
-        self._steps = 0
-        self._start(self.rate)
-
-    @property
-    def moment(self) -> str:
-        """Where it stands, for messages."""
-        return f"iteration {self.iteration}"
-
-    def train(self, on_step: OnStep) -> None:
-        """Choose the rate where there is a grid, then step until the rule says so or the iterations are used up.
-
-        Raises
-        ------
-        NumericalError
-            A step failed past every remedy.
-        StopTraining
-            From ``on_step``, between two iterations.
-        """
-        settings = self._settings
-        if settings.rate_grid > 0 and len(self._X) >= LEAST_ROWS:
-            self._start(self._best_rate(on_step))
-        self.stopped_by = train_by_minibatches(
-            self, settings, self._X, self._y, limit=settings.max_iterations, rng=self._rng, on_step=on_step
-        )
-
-    def step(self, X: Array, y: Labels, *, scale: float) -> None:
-        """One step on a batch X (b, d), y (b,), with ζ = ``scale``.
-
-        Raises
-        ------
-        NumericalError
-            It failed past every remedy.
-        """
-
-        def step_back() -> None:
-            self.rate *= 0.5
-            self.x, self._basis = self._good, None
-            self._optimizer = self._fresh_optimizer()
-
-        persist(lambda: self._try_step(X, y, scale=scale), step_back=step_back, tries=RETRIES)
-        self._steps += 1
-        self.iteration += 1
+        trainer.rule = rule
+        batches = Minibatches(len(self._X), scheme.batch_size, rng=self._rng, without=rule.rows)
+        while trainer.running:
+            self._step(batches)
+        return trainer.stopped_by
 
     def posterior(self) -> Posterior:
-        """The posterior of this moment."""
-        basis = self._bound.basis(self.x)
-        facts = {
-            "iterations": self.iteration,
-            "stopped_by": self.stopped_by,
-            "jitter": basis.jitter,
-            "rate": self.rate,
-            "hyperparameters": basis.kernel.values(),
-        }
-        return Posterior((self._bound.latent(self.x, basis),), self._likelihood, classes=2, facts=facts)
+        """The posterior that training has come to."""
+        at = self._unknowns.values(self.w)
+        basis = self._bound.basis(at)
+        return Posterior((Latent.of(basis, self._bound.q(at, basis)),), self._likelihood, classes=2)
 
-    def _start(self, rate: float) -> None:
+    def facts(self) -> dict[str, float]:
+        """The rate at the end."""
+        return {"rate": self.rate}
+
+    def _begin(self, rate: float) -> None:
         """Go back to the beginning, with a rate."""
-        self.rate, self.x, self._steps = rate, self._begin.copy(), 0
-        self._good = self.x
-        self._basis = None
+        self.rate, self.w, self._steps = rate, self._unknowns.x, 0
+        self._before = self.w
+        self._basis: Basis | None = None
         self._optimizer = self._fresh_optimizer()
 
     def _fresh_optimizer(self) -> _Optimizer:
-        settings, size = self._settings, self._begin.size
-        if settings.optimizer == "adam":
+        scheme, size = self._scheme, self._unknowns.size
+        if scheme.optimizer == "adam":
             return _Adam(size, rate=self.rate)
-        return AdaDelta(size, rate=self.rate, decay=settings.decay, momentum=settings.momentum, offset=settings.offset)
+        return AdaDelta(size, rate=self.rate, decay=scheme.decay, momentum=scheme.momentum, offset=scheme.offset)
 
-    def _best_rate(self, on_step: OnStep) -> float:
+    def _best_rate(self) -> float:
         """The rate of the grid with the least NLL on a validation part of the training rows."""
-        settings, n = self._settings, len(self._X)
-        rows = hold_out(n, min(settings.validation, n // 10), rng=self._rng)
-        batches = Minibatches(n, settings.batch_size, rng=self._rng, without=rows)
-        steps = min(settings.grid_iterations, max(1, settings.max_iterations // (2 * settings.rate_grid)))
+        scheme, n = self._scheme, len(self._X)
+        rows = hold_out(n, min(scheme.validation, n // 10), rng=self._rng)
+        batches = Minibatches(n, scheme.batch_size, rng=self._rng, without=rows)
+        steps = min(scheme.grid_iterations, max(1, scheme.max_iterations // (2 * scheme.rate_grid)))
         losses = {}
-        for rate in (0.1 * k for k in range(1, settings.rate_grid + 1)):
-            self._start(rate)
+        for rate in (0.1 * k for k in range(1, scheme.rate_grid + 1)):
+            self._begin(rate)
             for _ in range(steps):
-                take_step(self, batches, self._X, self._y, on_step=on_step)
+                self._step(batches)
             losses[rate] = held_out_nll(self.posterior(), self._X, self._y, rows)
         return min(losses, key=lambda rate: losses[rate])
+
+    def _step(self, batches: Minibatches) -> None:
+        """One step on the next batch, and word of it."""
+        rows = batches.draw()
+        X, y = self._X[rows], self._y[rows]
+
+        def step_back() -> None:
+            self.rate *= 0.5
+            self.w, self._basis = self._before, None
+            self._optimizer = self._fresh_optimizer()
+
+        persist(lambda: self._try_step(X, y, scale=batches.scale), step_back=step_back)
+        self._steps += 1
+        self.trainer.report()
 
     def _try_step(self, X: Array, y: Labels, *, scale: float) -> None:
         """A step that leaves the unknowns as they were if it fails.
@@ -227,23 +213,20 @@ class Run:
         Where theta and Z move, the next step binds the kernel anew, at its own look-ahead; what the posterior needs is
         made when it is asked for.
         """
-        moves = self._learns and self._steps >= self._settings.freeze_iterations
+        moves = self._kernel_moves and self._steps >= self._scheme.freeze_iterations
         ahead = self._optimizer.look_ahead()
-        x = self.x if ahead is None else self.x + ahead
-        basis = self._bound.batch_basis(x) if moves or self._basis is None else self._basis
-        gradient = self._bound.at_batch(x, X, y, basis=basis, scale=scale, kernel_gradient=moves).gradient
-        parts = self._bound.layout.split(gradient)
-        if self._settings.hyperparameters == "fixed":
-            parts.theta[:] = 0.0
-        if not self._settings.learn_inducing:
-            parts.Z[:] = 0.0
-        if self._settings.objective == "batch":
+        w = self.w if ahead is None else self.w + ahead
+        at = self._unknowns.values(w)
+        basis = self._bound.basis(at, inverse=False) if moves or self._basis is None else self._basis
+        by_part = self._bound.at_batch(at, X, y, basis=basis, scale=scale, kernel_gradient=moves).gradient
+        gradient = self._unknowns.gradient(by_part)
+        if self._scheme.objective == "batch":
             gradient /= scale
-        good, x = x, x + self._optimizer.step(gradient)
-        largest = np.abs(x).max()
+        before, w = w, w + self._optimizer.step(gradient)
+        largest = np.abs(w).max()
         if not largest < DIVERGED:  # also catches NaN
             raise NumericalError(f"a step led to parameters of size {largest:.3g}")
-        theta = x[self._bound.layout.theta]
+        theta = w[self._unknowns.place("theta")]
         np.clip(theta, -LOG_BOUND, LOG_BOUND, out=theta)
-        self._good, self.x = good, x
+        self._before, self.w = before, w
         self._basis = None if moves else basis

@@ -33,23 +33,25 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg import blas
 
-from gpbench.model.batch import BatchBasis
+from gpbench.errors import UsageError
+from gpbench.model.basis import Basis, Moments
+from gpbench.model.gaussian import GaussianQ
 from gpbench.model.latent import Latent
-from gpbench.model.linalg import trsm
+from gpbench.model.linalg import add_to_diagonal, potrf, syrk, trsm, trsv
 from gpbench.model.posterior import Posterior
-from gpbench.model.whitened import Moments
 from gpbench.optimize.hyper import KernelSteps
-from gpbench.schemes.base import OnStep, setting
-from gpbench.schemes.minibatch_training import train_by_minibatches
-from gpbench.schemes.natural_gaussian import NaturalGaussian, WarmUp
-from gpbench.schemes.stochastic_settings import StochasticSettings
+from gpbench.optimize.minibatch import Minibatches
+from gpbench.schemes import settings
+from gpbench.schemes.base import Training, setting
+from gpbench.schemes.settings import BinaryScheme, HeldOutRule
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.training import StoppedBy
 
-__all__ = ["SVGPC"]
+__all__ = ["SVGPC", "WarmUp", "natural_step"]
 
 FAR = 1.0
 """A step that moves a row's μ by more than this many 1 + √s is looked at."""
@@ -58,15 +60,20 @@ HALVINGS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class SVGPC(StochasticSettings):
+class SVGPC(BinaryScheme):
     """Natural gradients for q(u), Adam for the hyper-parameters."""
 
-    link: str = setting("probit", "link function", choices=("probit", "logit"))
+    link: str = settings.link("probit", "logit")
+    batch_size: int = settings.batch_size()
+    max_iterations: int = settings.max_iterations(10_000)
     rate: float = setting(0.1, "rate γ of the natural gradient", minimum=1e-6, maximum=1.0)
     first_rate: float = setting(1e-4, "γ at the first step", minimum=1e-8, maximum=1.0)
     warmup: int = setting(10, "steps over which γ grows, in equal ratios", minimum=0)
     hyper_rate: float = setting(0.01, "rate of Adam on the log hyper-parameters", minimum=0.0, maximum=1.0)
     noise_floor: float = setting(1e-6, "least white noise, relative to the prior variance", minimum=0.0, maximum=1.0)
+    stop: str = settings.stop()
+    tolerance: float = settings.held_out_tolerance()
+    validation: int = settings.validation()
 
     name: ClassVar[str] = "svgpc"
 
@@ -77,10 +84,11 @@ class SVGPC(StochasticSettings):
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
+        classes: int,  # noqa: ARG002 - two
         rng: np.random.Generator,
-    ) -> Run:
-        """A training run at its beginning."""
-        return Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
+    ) -> SVGPCTraining:
+        """Training at its beginning."""
+        return SVGPCTraining(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
 
 
 class Batch(NamedTuple):
@@ -94,48 +102,49 @@ class Batch(NamedTuple):
     fit: float
 
 
-class Run:
-    """Training of one posterior.
+class SVGPCTraining(Training):
+    """Natural gradient and Adam in turn, from one batch to the next.
 
     Attributes
     ----------
-    iteration : int
-    stopped_by : str
-        ``converged`` or ``iterations``; ``on_step`` while neither is the case.
-    basis : BatchBasis
-    q : NaturalGaussian
+    basis : Basis
+    q : GaussianQ
     """
 
     def __init__(
-        self, settings: SVGPC, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood, rng: np.random.Generator
+        self, scheme: SVGPC, X: Rows, y: Labels, *, Z: Array, likelihood: Likelihood, rng: np.random.Generator
     ) -> None:
-        self.iteration, self.stopped_by = 0, "on_step"
-        self._settings, self._X, self._y, self._likelihood, self._rng = settings, X, np.asarray(y), likelihood, rng
-        kernel = settings.initial_kernel(X)
-        self.basis, self.q = BatchBasis(kernel, Z), NaturalGaussian.prior(len(Z))
-        self._rates = WarmUp(settings.first_rate, settings.rate, steps=settings.warmup)
-        self._learns = settings.hyperparameters == "learned" and settings.hyper_rate > 0
-        self._adam = KernelSteps(kernel, rate=settings.hyper_rate, decay=np.inf, noise_floor=settings.noise_floor)
+        super().__init__(limit=scheme.max_iterations)
+        self._scheme, self._X, self._y, self._likelihood, self._rng = scheme, X, np.asarray(y), likelihood, rng
+        kernel = scheme.initial_kernel(X)
+        self.basis, self.q = Basis(kernel, Z, inverse=False), GaussianQ.prior(len(Z))
+        self._rates = WarmUp(scheme.first_rate, scheme.rate, steps=scheme.warmup)
+        self._learns = scheme.hyperparameters == "learned" and scheme.hyper_rate > 0
+        self._adam = KernelSteps(kernel, rate=scheme.hyper_rate, decay=np.inf, noise_floor=scheme.noise_floor)
 
-    @property
-    def moment(self) -> str:
-        """Where it stands, for messages."""
-        return f"iteration {self.iteration}"
-
-    def train(self, on_step: OnStep) -> None:
-        """Step until the rule says so or the iterations are used up.
-
-        Raises
-        ------
-        NumericalError
-            A factorisation failed past every remedy.
-        StopTraining
-            From ``on_step``, between two iterations.
-        """
-        settings = self._settings
-        self.stopped_by = train_by_minibatches(
-            self, settings, self._X, self._y, limit=settings.max_iterations, rng=self._rng, on_step=on_step
+    def train(self) -> StoppedBy:
+        """Step until the rule says so or the iterations are used up."""
+        scheme, trainer = self._scheme, self.trainer
+        rule = HeldOutRule(
+            scheme.stop,
+            self._X,
+            self._y,
+            validation=scheme.validation,
+            tolerance=scheme.tolerance,
+            posterior=self.posterior,
+            rng=self._rng,
         )
+        trainer.rule = rule
+        batches = Minibatches(len(self._X), scheme.batch_size, rng=self._rng, without=rule.rows)
+        while trainer.running:
+            rows = batches.draw()
+            self.step(self._X[rows], self._y[rows], scale=batches.scale)
+            trainer.report()
+        return trainer.stopped_by
+
+    def posterior(self) -> Posterior:
+        """The posterior that training has come to."""
+        return Posterior((Latent.of(self.basis, self.q),), self._likelihood, classes=2)
 
     def step(self, X: Array, y: Labels, *, scale: float) -> None:
         """One iteration on a batch X (b, d), y (b,), with ζ = ``scale``."""
@@ -145,53 +154,88 @@ class Run:
         e, g, h = self._likelihood.expectations(y, mu, s)
         g *= scale
         h *= scale
-        sums = Moments(len(q.m))
+        sums = Moments(len(q.mean))
         sums.add(T, weights=-h, targets=g)
-        batch = Batch(T, remainder, s, y, scale, scale * float(e.sum()))
-        self.q = self._moved(batch, sums)
+        self.q = self._moved(Batch(T, remainder, s, y, scale, scale * float(e.sum())), sums)
         if self._learns:
-            T_bar = trsm(q.C, R, side="right", overwrite=True)  # T S
+            T_bar = trsm(q.root, R, side="right", overwrite=True)  # T S
             T_bar -= T
             T_bar *= (2.0 * h)[:, None]
-            T_bar = blas.dger(1.0, g, q.m, a=T_bar, overwrite_a=1)
+            T_bar = blas.dger(1.0, g, q.mean, a=T_bar, overwrite_a=1)
             dtheta, _ = basis.pullback(X, T, T_bar, h=h)
-            kernel = self._adam.step(basis.kernel, dtheta, t=self.iteration, Z=basis.Z)
-            self.basis = BatchBasis(kernel, basis.Z)
-        self.iteration += 1
+            kernel = self._adam.step(basis.kernel, dtheta, t=self.trainer.count, Z=basis.Z)
+            self.basis = Basis(kernel, basis.Z, inverse=False)
 
-    def posterior(self) -> Posterior:
-        """The posterior of this moment."""
-        basis = self.basis
-        latent = Latent(basis.kernel, basis.Z, m_w=self.q.m, root=self.q.C, form="precision", jitter=basis.jitter)
-        facts = {
-            "iterations": self.iteration,
-            "stopped_by": self.stopped_by,
-            "jitter": basis.jitter,
-            "hyperparameters": basis.kernel.values(),
-        }
-        return Posterior((latent,), self._likelihood, classes=2, facts=facts)
-
-    def _moved(self, batch: Batch, sums: Moments) -> NaturalGaussian:
+    def _moved(self, batch: Batch, sums: Moments) -> GaussianQ:
         """The natural-gradient step, shortened where it overshoots."""
-        q, rate, before = self.q, self._rates.rate(self.iteration), None
+        q, rate, before = self.q, self._rates.rate(self.trainer.count), None
         everything = len(batch.y) == len(self._X)
         for _ in range(HALVINGS):
-            moved = q.step(sums.G, sums.r, rate=rate)
-            change = np.abs(blas.dgemv(1.0, batch.T, moved.m - q.m))
+            moved = natural_step(q, sums.G, sums.r, rate=rate)
+            change = np.abs(blas.dgemv(1.0, batch.T, moved.mean - q.mean))
             if not everything and (change <= FAR * (1.0 + np.sqrt(batch.s))).all():
                 return moved
             if before is None:
-                before = batch.fit - q.kl()
+                before = batch.fit - q.kl
             _, mu, s = _marginals(moved, batch.T, batch.remainder)
             e, _, _ = self._likelihood.expectations(batch.y, mu, s)
-            if batch.scale * float(e.sum()) - moved.kl() >= before - 1e-9 * abs(before):
+            if batch.scale * float(e.sum()) - moved.kl >= before - 1e-9 * abs(before):
                 return moved
             rate *= 0.5
         return q
 
 
-def _marginals(q: NaturalGaussian, T: Array, remainder: Array) -> tuple[Array, Array, Array]:
+def natural_step(q: GaussianQ, G: Array, p: Array, *, rate: float) -> GaussianQ:
+    """One step along the natural gradient; it does not depend on whitening.
+
+    Parameters
+    ----------
+    q : GaussianQ
+        In precision form.
+    G : (M, M)
+        -Tᵀ diag(h) T, positive semi-definite; only its lower triangle is read.
+    p : (M,)
+        Tᵀg.
+    rate : float
+        γ in (0, 1].
+
+    Raises
+    ------
+    NumericalError
+        G or p are not finite.
+    """
+    precision = syrk(q.root, alpha=1.0 - rate)
+    precision += (2.0 * rate) * G
+    add_to_diagonal(precision, rate)
+    C = potrf(precision, what="the posterior precision", overwrite=True)
+    change = trsv(C, trsv(C, p - q.mean), trans=True)
+    return GaussianQ(q.mean + rate * change, C, "precision")
+
+
+class WarmUp:
+    """Rates that grow from ``first`` to ``last`` in equal ratios over ``steps`` steps, then stay.
+
+    Parameters
+    ----------
+    first, last : float
+        In (0, 1].
+    steps : int
+        0: ``last`` from the beginning.
+    """
+
+    def __init__(self, first: float, last: float, *, steps: int) -> None:
+        if not (0 < first <= 1 and 0 < last <= 1):
+            raise UsageError(f"rates of natural gradients must lie in (0, 1]; got {first} and {last}")
+        self._last, self._steps = last, steps
+        self._ladder = np.geomspace(first, last, steps).tolist() if steps > 0 else []
+
+    def rate(self, t: int) -> float:
+        """Rate of step t = 0, 1 ..."""
+        return float(self._ladder[t]) if t < self._steps else self._last
+
+
+def _marginals(q: GaussianQ, T: Array, remainder: Array) -> tuple[Array, Array, Array]:
     """R = T C⁻ᵀ (b, M), and mean and variance of q(f) at the rows, each (b,)."""
-    R = trsm(q.C, T, side="right", trans=True)
+    R = q.halfway(T)
     s = remainder + np.einsum("ij,ij->i", R, R)
-    return R, blas.dgemv(1.0, T, q.m), np.maximum(s, 0.0, out=s)
+    return R, blas.dgemv(1.0, T, q.mean), s

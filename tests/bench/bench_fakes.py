@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from gpbench.bench.cell import CellSpec, SplitSpec
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.methods import Method
 from gpbench.bench.runner import Task
 from gpbench.data.dataset import dataset_from_arrays
@@ -155,6 +154,7 @@ def task(method=FAKE, *, source=None, **options):
 
 def without_times(result):
     """A result less what a clock or a machine decides."""
+    result = result.to_json()
     trace, metrics = result["trace"], result["metrics"]
     kept = {name: value for name, value in result.items() if name not in {"trace", "metrics", "provenance", "digest"}}
     kept["metrics"] = {k: v for k, v in metrics.items() if k not in {"train_seconds", "cpu_seconds", "peak_rss_mb"}}

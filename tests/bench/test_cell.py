@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from bench_fakes import FAKE, spec
 
-from gpbench.bench.cell import CellSpec, SplitSpec, canonical, key_of
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import CellSpec, Limits, SplitSpec, canonical
 from gpbench.errors import UsageError
 
 
@@ -59,11 +58,6 @@ def test_everything_that_a_number_depends_on_is_in_the_key(change):
 
 def test_whole_seconds_are_one_limit_however_written():
     assert spec(limits=Limits(seconds=5)).key == spec(limits=Limits(seconds=5.0)).key
-
-
-def test_a_result_has_the_key_of_its_cell():
-    result = {"key": "?", "metrics": {"nll": 1.0}, **spec().description()}
-    assert key_of(result) == spec().key
 
 
 def test_randomness_is_of_seed_and_split_alone():

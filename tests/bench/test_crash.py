@@ -31,7 +31,7 @@ if __name__ == "__main__":
 def test_workers_die_with_a_parent_that_is_killed(tmp_path):
     script = tmp_path / "orphans.py"
     script.write_text(ORPHANS)
-    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
     with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True) as parent:
         workers = [psutil.Process(int(parent.stdout.readline())) for _ in range(2)]  # both are inside their cells
         parent.kill()

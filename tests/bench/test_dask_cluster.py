@@ -30,7 +30,7 @@ def scheduler():
     """A scheduler and four workers, each a process of its own that nothing starts again when it dies."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(Path(__file__).parent),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
     }
     head = (
@@ -66,16 +66,16 @@ def test_a_cluster_gives_what_serial_gives_and_a_killed_worker_costs_nothing_but
     good = [task(index=index, steps=20, seed=seed) for index in range(3) for seed in range(2)]
     killer, failed = task(trouble="SIGKILL"), task(trouble="error")
     tasks = [good[0], killer, *good[1:4], failed, *good[4:]]
-    found = {outcome.result["key"]: outcome for outcome in cluster.run(tasks)}
+    found = {outcome.result.key: outcome for outcome in cluster.run(tasks)}
     assert set(found) == {each.spec.key for each in tasks}
     for expected in Serial().run(good):
-        outcome = found[expected.result["key"]]
+        outcome = found[expected.result.key]
         assert without_times(outcome.result) == without_times(expected.result)
         for name, array in expected.arrays.items():
             np.testing.assert_array_equal(outcome.arrays[name], array)
-    problem = found[killer.spec.key].result["problem"]
-    assert (found[killer.spec.key].result["status"], problem["type"]) == ("failed", "WorkerDied")
-    assert found[failed.spec.key].result["problem"]["message"] == "deliberate"
+    problem = found[killer.spec.key].result.problem
+    assert (found[killer.spec.key].result.status, problem.type) == ("failed", "WorkerDied")
+    assert found[failed.spec.key].result.problem.message == "deliberate"
     assert not any(outcome.halted for outcome in found.values())
 
 
@@ -112,4 +112,4 @@ def test_a_worker_that_is_killed_from_outside_loses_no_cell(cluster, tmp_path):
     os.kill(int(sign.read_text()), 9)
     assert int(sign.read_text()) > 0  # another worker has taken it up
     outcomes.close()
-    assert [outcome.result["status"] for outcome in done] == ["ok"] * 3
+    assert [outcome.result.status for outcome in done] == ["ok"] * 3

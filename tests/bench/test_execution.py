@@ -13,7 +13,7 @@ from gpbench.errors import UsageError
 
 
 def by_key(outcomes):
-    return {outcome.result["key"]: outcome for outcome in outcomes}
+    return {outcome.result.key: outcome for outcome in outcomes}
 
 
 def test_processes_give_what_serial_gives_and_a_dying_worker_takes_its_cell_alone():
@@ -23,14 +23,14 @@ def test_processes_give_what_serial_gives_and_a_dying_worker_takes_its_cell_alon
     found = by_key(Processes(2).run(tasks))
     assert set(found) == {each.spec.key for each in tasks}
     for expected in Serial().run(good):
-        outcome = found[expected.result["key"]]
+        outcome = found[expected.result.key]
         assert without_times(outcome.result) == without_times(expected.result)
         for name, array in expected.arrays.items():
             np.testing.assert_array_equal(outcome.arrays[name], array)
 
     def ending(one):
         result = found[one.spec.key].result
-        return result["status"], result["problem"]["type"], result["problem"]["message"]
+        return result.status, result.problem.type, result.problem.message
 
     assert ending(killed) == ("failed", "WorkerDied", "its process was ended by SIGKILL")
     assert ending(ended) == ("timeout", "Terminated", "ended from outside by SIGTERM")
@@ -53,8 +53,8 @@ def test_interrupt_gives_every_running_cell_an_outcome_and_leaves_no_process(tmp
     thread.start()
     outcomes = list(Processes(2).run([*waiting, task()]))
     thread.join()
-    assert {outcome.result["key"] for outcome in outcomes} == {each.spec.key for each in waiting}
-    assert {outcome.result["status"] for outcome in outcomes} == {"interrupted"}
+    assert {outcome.result.key for outcome in outcomes} == {each.spec.key for each in waiting}
+    assert {outcome.result.status for outcome in outcomes} == {"interrupted"}
     assert all(outcome.halted for outcome in outcomes)
     for pid in pids:
         with pytest.raises(ProcessLookupError):
@@ -64,7 +64,7 @@ def test_interrupt_gives_every_running_cell_an_outcome_and_leaves_no_process(tmp
 def test_what_became_of_a_dead_worker():
     def ending(code):
         result = execution._death(task(), code).result
-        return result["status"], result["problem"]["message"]
+        return result.status, result.problem.message
 
     assert ending(3) == ("failed", "its process ended by itself with exit code 3")
     assert ending(-signal.SIGSEGV) == ("failed", "its process was ended by SIGSEGV")
@@ -73,7 +73,7 @@ def test_what_became_of_a_dead_worker():
 
 def test_serial_stops_where_the_process_is_asked_to_end():
     tasks = [task(), task(trouble="interrupt"), task(index=1)]
-    statuses = [outcome.result["status"] for outcome in Serial().run(tasks)]
+    statuses = [outcome.result.status for outcome in Serial().run(tasks)]
     assert statuses == ["ok", "interrupted"]
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from bench_fakes import FakeSource, without_times
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.choices import Choice, choose
 from gpbench.bench.execution import Processes, Serial
 from gpbench.bench.expand import Request, expand
-from gpbench.bench.limits import Limits
 from gpbench.bench.method import BINARY, Method
 from gpbench.bench.methods import method
 from gpbench.bench.origin import learned_in
@@ -63,9 +63,9 @@ def run(found, store, **options):
 )
 def test_the_kernel_is_the_one_that_the_other_learned(store, name):
     (cell, _) = run(tasks(chosen(name, **AT_ONCE)), store)
-    assert cell["status"] == "ok", cell["problem"]
-    assert (cell["settings"]["hyperparameters"], cell["origin"]["method"]) == ("from:klsp", "klsp")
-    own, origin = (load_posterior(store.folder / f"{key}.npz") for key in (cell["key"], cell["origin"]["key"]))
+    assert cell.status == "ok", cell.problem
+    assert (cell.settings["hyperparameters"], cell.origin["method"]) == ("from:klsp", "klsp")
+    own, origin = (load_posterior(store.folder / f"{key}.npz") for key in (cell.key, cell.origin["key"]))
     assert own.latents[0].kernel.spec() == origin.latents[0].kernel.spec()
     start = method("klsp").build(method("klsp").resolve({})).kernel_from(3, lengthscale=np.sqrt(3))
     assert np.abs(origin.latents[0].kernel.theta - start.theta).max() > 0.01  # something was learned
@@ -79,9 +79,9 @@ def test_the_origin_is_the_cell_that_a_run_of_it_would_make(store):
     start = [store.folder / f"{task.spec.key}.json" for task in plain]
     written = [path.stat().st_mtime_ns for path in start]
     cells = run(found, store)
-    assert [cell["origin"]["key"] for cell in cells] == [cell["key"] for cell in first]
-    assert len(store.cells()) == 4
-    assert run(found, store, force=True)[0]["key"] == cells[0]["key"]  # its own cells alone are run again
+    assert [cell.origin["key"] for cell in cells] == [cell.key for cell in first]
+    assert len(store.results()) == 4
+    assert run(found, store, force=True)[0].key == cells[0].key  # its own cells alone are run again
     assert [path.stat().st_mtime_ns for path in start] == written
 
 
@@ -92,25 +92,25 @@ def test_processes_and_one_after_another_give_the_same(store, tmp_path):
     assert [without_times(cell) for cell in run(found, other, executor=Processes(1))] == [
         without_times(cell) for cell in serial
     ]
-    assert len(other.cells()) == 2
+    assert len(other.results()) == 2
 
 
 def test_keys_hold_the_origin_s_and_are_the_old_ones_without(store):
     found = tasks(chosen("x-gpc"))
-    assert found[0].spec.description()["origin"]["key"] == found[0].origin.spec.key
+    assert found[0].spec.identity().description["origin"]["key"] == found[0].origin.spec.key
     more = tasks(chosen("x-gpc", learn_inducing="false"))  # a setting of the origin alone
     assert more[0].spec.settings == found[0].spec.settings
     assert more[0].spec.key != found[0].spec.key
-    assert "origin" not in found[0].origin.spec.description()
+    assert "origin" not in found[0].origin.spec.identity().description
     assert replace(found[0].spec, origin=None).key not in {each.spec.key for each in (*found, *more)}
 
 
 def test_what_differs_in_the_origin_alone_is_told_apart(store):
     cells = [*run(tasks(chosen("x-gpc")), store), *run(tasks(chosen("x-gpc", learn_inducing="false")), store)]
-    labels = [group.method_label for group in group_cells(cells)]
+    labels = [group.method_label for group in group_cells(cell.to_json() for cell in cells)]
     assert labels == ["x-gpc (klsp.learn_inducing=false)", "x-gpc (klsp.learn_inducing=true)"]
     plain = run(tasks(choose([method("x-gpc")], {}, assignments={"inducing": "5"}, iterations=6)), store)
-    labels = [group.method_label for group in group_cells([*cells[:2], *plain])]
+    labels = [group.method_label for group in group_cells(cell.to_json() for cell in [*cells[:2], *plain])]
     assert labels == ["x-gpc (hyperparameters=from:klsp)", "x-gpc (hyperparameters=learned)"]
 
 
@@ -118,25 +118,25 @@ def test_a_failed_origin_fails_its_cell_alone(store):
     choice = chosen("x-gpc")[0]
     failing = replace(choice, origin=Choice(BREAKS, BREAKS.resolve({"inducing": "5", "link": "logit"})))
     cells = run(tasks([failing, Choice(method("linear"), method("linear").resolve({}))]), store)
-    assert [cell["status"] for cell in cells] == ["failed", "ok"] * 2
-    problem = cells[0]["problem"]
-    assert problem["type"] == "OriginFailed"
-    assert problem["message"].startswith("its hyper-parameters are those of breaks on made-up, folds:2 1/2 (cell ")
-    assert problem["message"].endswith("which ended as failed: NumericalError: deliberate")
-    assert sum(cell["method"] == "breaks" for cell in store.cells()) == 2
+    assert [cell.status for cell in cells] == ["failed", "ok"] * 2
+    problem = cells[0].problem
+    assert problem.type == "OriginFailed"
+    assert problem.message.startswith("its hyper-parameters are those of breaks on made-up, folds:2 1/2 (cell ")
+    assert problem.message.endswith("which ended as failed: NumericalError: deliberate")
+    assert sum(cell.method == "breaks" for cell in store.results()) == 2
 
 
 def test_a_posterior_without_a_kernel_is_no_origin(store):
     choice = chosen("x-gpc")[0]
     linear = replace(choice, origin=Choice(method("linear"), method("linear").resolve({})))
     cells = run(tasks([linear]), store)
-    assert "was to leave the kernel of one latent function; it left 0" in cells[0]["problem"]["message"]
+    assert "was to leave the kernel of one latent function; it left 0" in cells[0].problem.message
 
 
 def test_a_cell_that_was_given_nothing_says_so():
     outcome = run_cell(tasks(chosen("x-gpc"))[0])
-    assert outcome.result["status"] == "failed"
-    assert "expects the hyper-parameters of cell" in outcome.result["problem"]["message"]
+    assert outcome.result.status == "failed"
+    assert "expects the hyper-parameters of cell" in outcome.result.problem.message
 
 
 def test_counts_take_the_constant_mean_along(store):
@@ -150,9 +150,9 @@ def test_counts_take_the_constant_mean_along(store):
     rng_counts = rng.poisson(np.exp(1 + np.sin(2 * X[:, 0])))
     found = chosen("gvi-fixed-point", hyperparameters="from:sod-laplace")
     cells = run(tasks(found, sources=[Counts()]), store)
-    own, origin = (load_posterior(store.folder / f"{key}.npz") for key in (cells[0]["key"], cells[0]["origin"]["key"]))
+    own, origin = (load_posterior(store.folder / f"{key}.npz") for key in (cells[0].key, cells[0].origin["key"]))
     assert own.latents[0].mean == origin.latents[0].mean != 0.0
-    assert learned_in(store, cells[0]["key"]) == learned_in(store, cells[0]["origin"]["key"])
+    assert learned_in(store, cells[0].key) == learned_in(store, cells[0].origin["key"])
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_stored_cells_of_a_plan_are_known_by_their_origin_s_settings(tmp_path, s
     cells = []
     for block in found[:2]:
         cells += run(tasks([Choice(block.table.method, block.settings, block.origin)]), store)
-    cells = [cell | {"dataset": "ringnorm-gen:60"} for cell in cells]
+    cells = [cell.to_json() | {"dataset": "ringnorm-gen:60"} for cell in cells]
     assert [len(own) for _, own in stored_cells(plan, found[:2], cells)] == [2, 2]
     cells[0]["origin"] = cells[0]["origin"] | {"version": 99}
     assert [len(own) for _, own in stored_cells(plan, found[:2], cells)] == [1, 2]

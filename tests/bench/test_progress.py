@@ -3,8 +3,9 @@ import io
 import pytest
 from bench_fakes import FAKE, POINTS, task
 
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import Limits
 from gpbench.bench.progress import Progress
+from gpbench.bench.result import Problem, Result
 from gpbench.bench.sweep import Event
 
 
@@ -22,8 +23,8 @@ def play(progress, times, tasks, took, *, status="ok", total=5, stored=0):
     for one, seconds in zip(tasks, took, strict=True):
         progress(Event("start", total, stored, one.spec.label, task=one))
         times[0] += seconds
-        problem = None if status == "ok" else {"type": "ValueError", "message": "no\x1b[31m good"}
-        result = {"status": status, "metrics": {"nll": 0.25}, "problem": problem}
+        problem = None if status == "ok" else Problem("ValueError", "no\x1b[31m good")
+        result = Result.of(one.spec, status=status, metrics={"nll": 0.25}, trace={}, problem=problem)
         progress(Event("end", total, stored, one.spec.label, result, one))
 
 

@@ -3,10 +3,10 @@
 import pytest
 from bench_fakes import FakeSource, spec
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.choices import Choice
 from gpbench.bench.execution import Processes
 from gpbench.bench.expand import Request, expand
-from gpbench.bench.limits import Limits
 from gpbench.bench.methods import method
 from gpbench.bench.runner import Task
 from gpbench.errors import UsageError
@@ -17,13 +17,13 @@ def test_a_rival_in_a_daemonic_worker():
     cell = spec(rival, source=source, limits=Limits(iterations=4), likelihood="logit")
     (outcome,) = Processes(2).run([Task(spec=cell, method=rival, source=source)])
     result = outcome.result
-    assert (result["status"], result["stopped_by"]) == ("ok", "iterations")
-    assert result["trace"]["iteration"][-1] == result["metrics"]["iterations"] == 4
-    assert result["metrics"]["startup_seconds"] > 0.0
-    assert result["metrics"]["compile_seconds"] >= 0.0
-    assert result["metrics"]["train_seconds"] == result["trace"]["seconds"][-1]
-    assert result["provenance"]["peer"]["name"] == "sklearn"
-    assert set(result["provenance"]["peer"]["packages"]) == {"scikit-learn", "numpy", "scipy"}
+    assert (result.status, result.stopped_by) == ("ok", "iterations")
+    assert result.trace["iteration"][-1] == result.metrics["iterations"] == 4
+    assert result.metrics["startup_seconds"] > 0.0
+    assert result.metrics["compile_seconds"] >= 0.0
+    assert result.metrics["train_seconds"] == result.trace["seconds"][-1]
+    assert result.provenance["peer"]["name"] == "sklearn"
+    assert set(result.provenance["peer"]["packages"]) == {"scikit-learn", "numpy", "scipy"}
 
 
 @pytest.mark.parametrize("name", ["gpflow-svgp", "gpytorch-svgp", "gpytorch-pg"])

@@ -7,10 +7,10 @@ from bench_fakes import CALLS, FAKE, POINTS, FakePosterior, FakeSource, made_up,
 
 from gpbench.bench import clock as clock_module
 from gpbench.bench import division, mapped, runner, trace
-from gpbench.bench.cell import key_of
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import Limits
 from gpbench.bench.mapped import MappedRows
 from gpbench.bench.methods import method
+from gpbench.bench.result import Problem, Result
 from gpbench.bench.runner import Task, lost, run_cell
 from gpbench.data.dataset import dataset_from_arrays
 from gpbench.data.scaling import ScaledRows, standardise
@@ -21,29 +21,26 @@ from gpbench.schemes.base import Step
 def test_result_is_in_the_format_of_the_store():
     outcome = run_cell(task())
     result = outcome.result
-    assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert {
-        "format", "key", "status", "dataset", "method", "settings", "split", "seed", "stopped_by", "metrics", "trace",
-        "provenance", "problem",
-    } <= set(result)  # fmt: skip
-    assert (result["format"], result["status"], result["problem"], outcome.halted) == (1, "ok", None, False)
-    assert result["key"] == key_of(result) == spec().key
-    assert result["split"] == {"protocol": "folds:3", "index": 0, "count": 3, "seed": 0}
-    assert set(result["metrics"]) == {
+    stored = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert Result.from_json(stored) == result
+    assert (stored["format"], result.status, result.problem, outcome.halted) == (1, "ok", None, False)
+    assert stored["key"] == result.key == spec().key
+    assert stored["split"] == {"protocol": "folds:3", "index": 0, "count": 3, "seed": 0}
+    assert set(result.metrics) == {
         "nll", "error", "train_seconds", "cpu_seconds", "iterations", "bound", "jitter", "peak_rss_mb",
     }  # fmt: skip
-    assert set(result["trace"]) == {"seconds", "iteration", "nll", "error", "bound"}
-    assert len({len(column) for column in result["trace"].values()}) == 1
+    assert set(result.trace) == {"seconds", "iteration", "nll", "error", "bound"}
+    assert len({len(column) for column in result.trace.values()}) == 1
 
 
 def test_metrics_are_those_of_the_final_posterior():
     outcome = run_cell(task(steps=40))
-    metrics, arrays = outcome.result["metrics"], outcome.arrays
+    metrics, arrays = outcome.result.metrics, outcome.arrays
     p = arrays["test_probabilities"][np.arange(len(arrays["y_test"])), arrays["y_test"]]
     assert metrics["nll"] == pytest.approx(-np.log(p).mean(), rel=1e-12)
     assert metrics["error"] == np.mean(arrays["test_probabilities"].argmax(axis=1) != arrays["y_test"])
     assert (metrics["iterations"], metrics["bound"], metrics["jitter"]) == (40, -40.0, 1e-6)
-    last = {name: column[-1] for name, column in outcome.result["trace"].items()}
+    last = {name: column[-1] for name, column in outcome.result.trace.items()}
     assert last == {
         "seconds": metrics["train_seconds"], "iteration": 40, "nll": metrics["nll"], "error": metrics["error"],
         "bound": -40.0,
@@ -77,7 +74,7 @@ def test_large_inputs_come_from_a_file_with_the_same_result(monkeypatch):
     monkeypatch.setattr(mapped.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**30))
     outcomes.append(run_cell(task()))
     assert [type(call[0]) for call in CALLS] == [np.ndarray, MappedRows, ScaledRows]
-    rows = [outcome.result["provenance"]["rows"] for outcome in outcomes]
+    rows = [outcome.result.provenance["rows"] for outcome in outcomes]
     assert rows == ["memory", "memory-mapped", "scaled on demand"]
     first, *others = (without_times(outcome.result) for outcome in outcomes)
     assert others == [first, first]
@@ -91,7 +88,7 @@ def test_same_cell_same_numbers():
 
 
 def test_seed_and_split_change_the_numbers():
-    found = {run_cell(task(index=index, seed=seed)).result["metrics"]["nll"] for index in (0, 1) for seed in (0, 1)}
+    found = {run_cell(task(index=index, seed=seed)).result.metrics["nll"] for index in (0, 1) for seed in (0, 1)}
     assert len(found) == 4
 
 
@@ -101,28 +98,28 @@ def test_seed_and_split_change_the_numbers():
 )
 def test_why_it_stopped(limits, iterations, stopped_by):
     result = run_cell(task(limits=limits)).result
-    assert (result["metrics"]["iterations"], result["stopped_by"]) == (iterations, stopped_by)
-    assert result["status"] == "ok"
+    assert (result.metrics["iterations"], result.stopped_by) == (iterations, stopped_by)
+    assert result.status == "ok"
 
 
 @pytest.mark.parametrize("limits", [Limits(seconds=1e-9), Limits(iterations=1)])
 def test_a_scheme_that_was_done_at_the_limit_says_itself_why_it_ended(limits):
-    assert run_cell(task(limits=limits, steps=1, trouble="late")).result["stopped_by"] == "iterations"
+    assert run_cell(task(limits=limits, steps=1, trouble="late")).result.stopped_by == "iterations"
     linear = task(method("linear"), likelihood="logit", limits=limits)
-    assert run_cell(linear).result["stopped_by"] == "converged"
+    assert run_cell(linear).result.stopped_by == "converged"
 
 
 def test_a_scheme_without_a_reason_of_its_own(monkeypatch):
     monkeypatch.setattr(
         FakePosterior, "__init__", lambda self, weights, _: vars(self).update(weights=weights, facts={})
     )
-    assert run_cell(task()).result["stopped_by"] == "unknown"
-    assert run_cell(task(limits=Limits(iterations=2))).result["stopped_by"] == "iterations"
+    assert run_cell(task()).result.stopped_by == "unknown"
+    assert run_cell(task(limits=Limits(iterations=2))).result.stopped_by == "iterations"
 
 
 def test_a_scheme_that_never_reports_a_step_is_tested_all_the_same():
     result = run_cell(task(steps=0)).result
-    assert (result["status"], result["trace"]["iteration"], result["metrics"]["nll"]) == (
+    assert (result.status, result.trace["iteration"], result.metrics["nll"]) == (
         "ok",
         [0],
         pytest.approx(np.log(2)),
@@ -147,15 +144,15 @@ def test_evaluation_and_preparation_are_not_on_the_clock(monkeypatch):
     monkeypatch.setattr(runner, "divide", slow_divide)
     result = run_cell(task()).result
     assert wall[0] >= 2000
-    assert result["metrics"]["train_seconds"] == 0
-    assert result["trace"]["iteration"] == [1, 5]
+    assert result.metrics["train_seconds"] == 0
+    assert result.trace["iteration"] == [1, 5]
 
 
 def test_threads_are_held_while_training():
     CALLS.clear()
     run_cell(task())
     assert set(CALLS[-1][2]) == {1}
-    assert run_cell(task()).result["provenance"]["threads"] == 1
+    assert run_cell(task()).result.provenance["threads"] == 1
 
 
 @pytest.mark.parametrize(
@@ -170,24 +167,24 @@ def test_threads_are_held_while_training():
 def test_what_happens_inside_a_cell_ends_in_a_result(trouble, status, kind, halted):
     outcome = run_cell(task(trouble=trouble))
     result = outcome.result
-    assert (result["status"], outcome.halted, outcome.arrays, result["stopped_by"]) == (status, halted, None, None)
-    assert (result["problem"]["type"], result["problem"]["iteration"]) == (kind, 2)
-    assert (result["metrics"]["nll"], result["metrics"]["iterations"]) == (None, 2)
-    assert result["trace"]["iteration"][0] == 1
-    json.dumps(result, allow_nan=False)
+    assert (result.status, outcome.halted, outcome.arrays, result.stopped_by) == (status, halted, None, None)
+    assert (result.problem.type, result.problem.iteration) == (kind, 2)
+    assert (result.metrics["nll"], result.metrics["iterations"]) == (None, 2)
+    assert result.trace["iteration"][0] == 1
+    json.dumps(result.to_json(), allow_nan=False)
 
 
 def test_a_test_nll_that_is_not_finite_fails_the_cell():
     result = run_cell(task(trouble="infinite")).result
-    assert (result["status"], result["problem"]["type"]) == ("failed", "NumericalError")
-    assert "got inf" in result["problem"]["message"]
-    assert result["trace"]["nll"] == [None] * len(result["trace"]["nll"])
+    assert (result.status, result.problem.type) == ("failed", "NumericalError")
+    assert "got inf" in result.problem.message
+    assert result.trace["nll"] == [None] * len(result.trace["nll"])
 
 
 def test_data_that_changed_fail_the_cell():
     result = run_cell(task(checksum="0" * 64)).result
-    assert (result["status"], result["problem"]["type"]) == ("failed", "DataError")
-    assert "has changed" in result["problem"]["message"]
+    assert (result.status, result.problem.type) == ("failed", "DataError")
+    assert "has changed" in result.problem.message
 
 
 def test_inducing_rule_comes_from_the_settings_and_the_split():
@@ -209,7 +206,7 @@ def test_the_active_set_gives_the_inducing_inputs(chosen):
     split = Protocol.parse("active:7/3").split(data, 1, seed=5)
     active = standardise(data.X, split.train).apply(data.X[split.active])
     outcome = run_cell(task(method("svgpc"), likelihood="probit", max_iterations=3, **known, **chosen))
-    assert outcome.result["settings"]["inducing"] == chosen["inducing"]
+    assert outcome.result.settings["inducing"] == chosen["inducing"]
     np.testing.assert_array_equal(outcome.arrays["posterior.0.Z"], active)
     CALLS.clear()
     run_cell(task(FAKE, **known))
@@ -233,11 +230,11 @@ def test_what_became_of_the_data_is_recorded(monkeypatch):
     source = FakeSource(name="few")
     monkeypatch.setattr(FakeSource, "load", lambda *_: data)
     outcome = run_cell(task(method("svgpc"), source=source, likelihood="probit", max_iterations=3, inducing="9"))
-    found = outcome.result["provenance"]["data"]
+    found = outcome.result.provenance["data"]
     rows = len(split_rows(data))
     counted = {"rows": rows, "test_rows": 40 - rows, "inducing": 4}
     assert found == {"notes": ["column c dropped"], "constant_columns": 2, **counted}
-    found = run_cell(task(source=source)).result["provenance"]["data"]
+    found = run_cell(task(source=source)).result.provenance["data"]
     assert "inducing" not in found
 
 
@@ -247,8 +244,8 @@ def split_rows(data):
 
 def test_the_likelihood_is_the_schemes_own_for_the_task():
     result = run_cell(task(link="probit")).result
-    assert result["settings"]["link"] == "probit"
-    assert result["status"] == "ok"
+    assert result.settings["link"] == "probit"
+    assert result.status == "ok"
 
 
 def test_test_rows_are_limited():
@@ -259,8 +256,8 @@ def test_test_rows_are_limited():
 def test_numbers_of_numpy_are_stored_as_plain_ones(monkeypatch):
     monkeypatch.setattr(runner, "Watcher", lambda *a, **k: NumpySteps(trace.Watcher(*a, **k)))
     result = run_cell(task()).result
-    assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert result["metrics"]["iterations"] == 5
+    assert Result.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False))) == result
+    assert result.metrics["iterations"] == 5
 
 
 class NumpySteps:
@@ -279,14 +276,14 @@ class NumpySteps:
 def test_arrays_that_cannot_be_stored_fail_the_cell(monkeypatch):
     monkeypatch.setattr(FakePosterior, "arrays", lambda _: {"kernel": np.array([{}], dtype=object)})
     result = run_cell(task()).result
-    assert (result["status"], result["problem"]["type"]) == ("failed", "TypeError")
+    assert (result.status, result.problem.type) == ("failed", "TypeError")
 
 
 def test_a_lost_cell_has_a_result_too():
     outcome = lost(task(), "failed", kind="WorkerDied", message="gone")
-    assert outcome.result["key"] == spec().key
-    assert outcome.result["problem"] == {"type": "WorkerDied", "message": "gone", "iteration": 0}
-    json.dumps(outcome.result, allow_nan=False)
+    assert outcome.result.key == spec().key
+    assert outcome.result.problem == Problem("WorkerDied", "gone", 0)
+    json.dumps(outcome.result.to_json(), allow_nan=False)
 
 
 def test_a_source_that_fails_fails_the_cell():
@@ -296,4 +293,4 @@ def test_a_source_that_fails_fails_the_cell():
 
     good = task()
     result = run_cell(Task(spec=good.spec, method=FAKE, source=Broken())).result
-    assert (result["status"], result["problem"]["message"]) == ("failed", "disk on fire")
+    assert (result.status, result.problem.message) == ("failed", "disk on fire")

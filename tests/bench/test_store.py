@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,19 +9,22 @@ import pytest
 from bench_fakes import spec
 
 from gpbench.bench import store as store_module
-from gpbench.bench.store import REQUIRED, Store
+from gpbench.bench.result import Problem, Result
+from gpbench.bench.store import Store
 from gpbench.errors import StoreError
 
 ARRAYS = {"weights": np.arange(5.0), "y_test": np.array([0, 1])}
 
 
 def a_result(status="ok", **options):
-    one = spec(**options)
-    return {
-        "format": 1, "key": one.key, "status": status, **one.description(), "stopped_by": "iterations",
-        "metrics": {"nll": 0.5, "error": 0.1 + 0.2}, "trace": {"seconds": [0.1]}, "provenance": {},
-        "problem": None if status == "ok" else {"type": "ValueError", "message": "deliberate", "iteration": 3},
-    }  # fmt: skip
+    return Result.of(
+        spec(**options),
+        status=status,
+        stopped_by="iterations",
+        metrics={"nll": 0.5, "error": 0.1 + 0.2, "train_seconds": 0.1},
+        trace={"seconds": [0.1], "iteration": [4], "nll": [0.5], "error": [0.1 + 0.2], "bound": [None]},
+        problem=None if status == "ok" else Problem("ValueError", "deliberate", 3),
+    )
 
 
 @pytest.fixture
@@ -35,33 +39,33 @@ def files(store):
 def test_what_is_put_comes_back(store):
     result = a_result()
     written = store.put(result, ARRAYS)
-    assert {name: written[name] for name in result} == result
-    assert Store(store.folder).get(result["key"]) == written
-    assert Store(store.folder).cells() == [written]
-    assert files(store) == [f"{result['key']}.json", f"{result['key']}.npz"]
-    arrays = store.arrays(result["key"])
+    assert replace(written, arrays_sha256=None) == result
+    assert Store(store.folder).get(result.key) == written
+    assert Store(store.folder).results() == [written]
+    assert files(store) == [f"{result.key}.json", f"{result.key}.npz"]
+    arrays = store.arrays(result.key)
     assert arrays.keys() == ARRAYS.keys()
     np.testing.assert_array_equal(arrays["weights"], ARRAYS["weights"])
 
 
 def test_empty_and_absent_stores_hold_nothing(store):
     assert store.get("0" * 20) is None
-    assert store.cells() == []
+    assert store.results() == []
     store.prepare()
-    assert (store.get("0" * 20), store.cells(), files(store)) == (None, [], [])
+    assert (store.get("0" * 20), store.results(), files(store)) == (None, [], [])
 
 
 def test_a_failed_cell_needs_no_arrays_and_takes_the_old_ones_away(store):
     store.put(a_result(), ARRAYS)
     store.put(a_result("failed"))
-    assert files(store) == [f"{a_result()['key']}.json"]
-    assert store.get(a_result()["key"])["status"] == "failed"
+    assert files(store) == [f"{a_result().key}.json"]
+    assert store.get(a_result().key).status == "failed"
 
 
 def test_put_replaces(store):
     store.put(a_result("failed"))
     store.put(a_result(), ARRAYS)
-    assert store.get(a_result()["key"])["status"] == "ok"
+    assert store.get(a_result().key).status == "ok"
 
 
 def damage_json(change):
@@ -101,7 +105,7 @@ def flip(path, position):
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_results_are_reported_set_aside_and_never_trusted(store, damage):
-    key = store.put(a_result(), ARRAYS)["key"]
+    key = store.put(a_result(), ARRAYS).key
     damage(store.folder / f"{key}.json")
     assert store.get(key) is None
     assert len(store.problems) == 1
@@ -113,7 +117,7 @@ def test_damaged_results_are_reported_set_aside_and_never_trusted(store, damage)
 
 
 def test_every_flipped_byte_of_a_result_is_noticed(store):
-    key = store.put(a_result(), ARRAYS)["key"]
+    key = store.put(a_result(), ARRAYS).key
     path = store.folder / f"{key}.json"
     whole = path.read_bytes()
     result = store.get(key)
@@ -127,9 +131,9 @@ def test_every_flipped_byte_of_a_result_is_noticed(store):
 
 def test_reports_pass_over_damaged_results_and_say_so(store):
     store.put(a_result(index=1), ARRAYS)
-    key = store.put(a_result(), ARRAYS)["key"]
+    key = store.put(a_result(), ARRAYS).key
     (store.folder / f"{key}.json").write_text("{")
-    assert [cell["split"]["index"] for cell in store.cells()] == [1]
+    assert [cell.split.index for cell in store.results()] == [1]
     assert store.problems == [f"{store.folder / key}.json is passed over: it is no JSON"]
     assert f"{key}.json" in files(store)
 
@@ -155,7 +159,7 @@ def test_the_npz_is_in_place_before_the_json(store, monkeypatch):
 
 
 def test_an_older_json_never_stands_beside_a_newer_npz(store, monkeypatch):
-    key = store.put(a_result(), ARRAYS)["key"]
+    key = store.put(a_result(), ARRAYS).key
     write = Store._write
     monkeypatch.setattr(
         Store, "_write", lambda self, path, content: path.suffix == ".npz" and write(self, path, content)
@@ -164,7 +168,7 @@ def test_an_older_json_never_stands_beside_a_newer_npz(store, monkeypatch):
     assert store.get(key) is None
 
 
-@pytest.mark.parametrize("use", [Store.prepare, Store.cells, lambda store: store.put(a_result(), ARRAYS)])
+@pytest.mark.parametrize("use", [Store.prepare, Store.results, lambda store: store.put(a_result(), ARRAYS)])
 def test_a_file_in_place_of_the_folder_is_a_store_error(tmp_path, use):
     (tmp_path / "runs").write_text("")
     with pytest.raises(StoreError, match=r"the store .*runs: "):
@@ -180,9 +184,9 @@ def test_a_folder_that_cannot_be_read_is_a_store_error(store, monkeypatch):
     monkeypatch.setattr(Path, "iterdir", refused)
     monkeypatch.setattr(Path, "read_bytes", refused)
     with pytest.raises(StoreError, match="cannot read the store"):
-        store.cells()
+        store.results()
     with pytest.raises(StoreError, match="cannot read the store"):
-        store.get(a_result()["key"])
+        store.get(a_result().key)
 
 
 def test_temporary_files_of_dead_processes_go_and_those_of_live_ones_stay(store):
@@ -203,10 +207,3 @@ def test_temporary_files_of_dead_processes_go_and_those_of_live_ones_stay(store)
 def test_objects_are_not_pickled(store):
     with pytest.raises(TypeError, match="array x holds Python objects"):
         store.put(a_result(), {"x": np.array([{}], dtype=object)})
-
-
-def test_required_fields_are_those_of_the_design():
-    assert set(REQUIRED) == {
-        "format", "key", "status", "dataset", "method", "settings", "split", "seed", "stopped_by", "metrics", "trace",
-        "provenance", "problem",
-    }  # fmt: skip

@@ -24,8 +24,8 @@ def run(tasks, store, **options):
 def test_results_come_in_the_order_of_the_tasks_and_are_stored(store):
     tasks = [task(index=index) for index in (2, 0, 1)]
     results = run(tasks, store)
-    assert [result["key"] for result in results] == [each.spec.key for each in tasks]
-    assert {cell["key"]: cell for cell in store.cells()} == {result["key"]: result for result in results}
+    assert [result.key for result in results] == [each.spec.key for each in tasks]
+    assert {cell.key: cell for cell in store.results()} == {result.key: result for result in results}
 
 
 def test_a_finished_cell_is_never_run_again_unless_forced(store):
@@ -45,24 +45,24 @@ def test_a_cell_that_did_not_end_well_is_run_again(store, trouble, status):
     bad = task(trouble=trouble)
     for attempt in (1, 2):
         if status == "failed":
-            assert run([bad], store)[0]["status"] == status
+            assert run([bad], store)[0].status == status
         else:
             with pytest.raises(KeyboardInterrupt):
                 run([bad], store)
         assert len(CALLS) == attempt
-        assert store.get(bad.spec.key)["status"] == status
+        assert store.get(bad.spec.key).status == status
 
 
 def test_a_failing_cell_fails_alone(store):
     results = run([task(), task(trouble="error"), task(index=1)], store)
-    assert [result["status"] for result in results] == ["ok", "failed", "ok"]
+    assert [result.status for result in results] == ["ok", "failed", "ok"]
 
 
 def test_interrupt_keeps_what_is_finished_and_runs_nothing_more(store):
     with pytest.raises(KeyboardInterrupt):
         run([task(), task(trouble="interrupt"), task(index=1)], store)
-    assert sorted(cell["status"] for cell in store.cells()) == ["interrupted", "ok"]
-    assert run([task()], store)[0]["status"] == "ok"
+    assert sorted(cell.status for cell in store.results()) == ["interrupted", "ok"]
+    assert run([task()], store)[0].status == "ok"
     assert len(CALLS) == 2
 
 
@@ -73,7 +73,7 @@ def test_sigterm_between_cells_ends_the_sweep_as_an_interrupt(store):
 
     with pytest.raises(KeyboardInterrupt):
         run([task(), task(index=1)], store, watch=watch)
-    assert [cell["status"] for cell in store.cells()] == ["ok"]
+    assert [cell.status for cell in store.results()] == ["ok"]
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
@@ -81,7 +81,7 @@ def test_each_outcome_is_stored_before_the_next_cell_starts(store):
     events = []
 
     def watch(event):
-        events.append((event.kind, event.stored, event.total, len(store.cells())))
+        events.append((event.kind, event.stored, event.total, len(store.results())))
 
     run([task()], store)
     run([task(index=index) for index in range(3)], store, watch=watch)
@@ -91,7 +91,7 @@ def test_each_outcome_is_stored_before_the_next_cell_starts(store):
 
 
 def test_damaged_results_are_reported_and_run_again(store):
-    key = run([task()], store)[0]["key"]
+    key = run([task()], store)[0].key
     (store.folder / f"{key}.npz").write_bytes(b"PK")
     events = []
     results = run([task()], store, watch=events.append)

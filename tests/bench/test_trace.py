@@ -4,8 +4,8 @@ import pytest
 
 from gpbench.bench import clock as clock_module
 from gpbench.bench import trace as trace_module
+from gpbench.bench.cell import Limits
 from gpbench.bench.clock import Clock, LogGrid
-from gpbench.bench.limits import Limits
 from gpbench.bench.trace import Trace, Watcher
 from gpbench.schemes.base import Step, StopTraining
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gpbench.bench.cell import CellSpec, SplitSpec
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import CellSpec, Limits, SplitSpec
+from gpbench.bench.result import Problem, Result
 from gpbench.bench.store import Store
 from gpbench.cli import main
 
@@ -27,16 +27,15 @@ def result(method, dataset="german", index=0, *, nll=0.5, seconds=1.0, status="o
     )
     done = status == "ok"
     trace = {"seconds": [seconds], "iteration": [1], "nll": [nll], "error": [nll / 2], "bound": [None]}
-    return {
-        **spec.description(),
-        "key": spec.key,
-        "status": status,
-        "stopped_by": "converged" if done else None,
-        "metrics": {"nll": nll if done else None, "error": nll / 2 if done else None, "train_seconds": seconds},
-        "trace": trace if done else {name: [] for name in trace},
-        "provenance": {"cpu": cpu, "jobs": 1, "end": "2026-11-27T12:00:00+00:00"},
-        "problem": None if done else {"type": "NumericalError", "message": "no", "iteration": 1},
-    }
+    return Result.of(
+        spec,
+        status=status,
+        stopped_by="converged" if done else None,
+        metrics={"nll": nll if done else None, "error": nll / 2 if done else None, "train_seconds": seconds},
+        trace=trace if done else {name: [] for name in trace},
+        provenance={"cpu": cpu, "jobs": 1, "end": "2026-11-27T12:00:00+00:00"},
+        problem=None if done else Problem("NumericalError", "no", 1),
+    )
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def put(tmp_path, monkeypatch):
 
     def put(*cells):
         for cell in cells:
-            store.put(cell, ARRAYS if cell["status"] == "ok" else None)
+            store.put(cell, ARRAYS if cell.finished else None)
 
     return put
 

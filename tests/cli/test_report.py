@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gpbench.bench.cell import CellSpec, SplitSpec
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import CellSpec, Limits, SplitSpec
+from gpbench.bench.result import Problem, Result
 from gpbench.bench.store import Store
 from gpbench.cli import main
 
@@ -29,16 +29,15 @@ def result(*, dataset="german", method="x-gpc", index=0, nll=0.5, status="ok", c
         likelihood="logit",
     )
     trace = {"seconds": [0.1, 1.0], "iteration": [1, 2], "nll": [0.7, nll], "error": [0.5, 0.25], "bound": [None, None]}
-    return {
-        **spec.description(),
-        "key": spec.key,
-        "status": status,
-        "stopped_by": "converged" if status == "ok" else None,
-        "metrics": {"nll": nll, "error": 0.25, "train_seconds": 1.0},
-        "trace": trace,
-        "provenance": {"cpu": cpu, "jobs": 1, "end": "2026-11-27T12:00:00+00:00"},
-        "problem": None if status == "ok" else {"type": "NumericalError", "message": "no", "iteration": 1},
-    }
+    return Result.of(
+        spec,
+        status=status,
+        stopped_by="converged" if status == "ok" else None,
+        metrics={"nll": nll, "error": 0.25, "train_seconds": 1.0},
+        trace=trace,
+        provenance={"cpu": cpu, "jobs": 1, "end": "2026-11-27T12:00:00+00:00"},
+        problem=None if status == "ok" else Problem("NumericalError", "no", 1),
+    )
 
 
 @pytest.fixture
@@ -141,7 +140,7 @@ def test_places_given(results, tmp_path):
     expected = report().stdout
     for places in ([results], [results / "runs"], [printed], [results, printed], (results / "runs").glob("*.json")):
         assert report(*places).stdout == expected
-    one = results / "runs" / f"{result(dataset='wine')['key']}.json"
+    one = results / "runs" / f"{result(dataset='wine').key}.json"
     assert "german" not in report(one).stdout
 
 
@@ -157,11 +156,11 @@ def test_a_place_that_does_not_exist(results, tmp_path):
         (b"{}", "it lacks format, key, status"),
         (b"3", "holds no cells"),
         (b"[3]", "it lacks format, key, status"),
-        (json.dumps(result() | {"format": 9}).encode(), "got format 9 and status 'ok'"),
-        (json.dumps(result() | {"status": "lost"}).encode(), "got format 1 and status 'lost'"),
+        (json.dumps(result().to_json() | {"format": 9}).encode(), "got format 9 and status 'ok'"),
+        (json.dumps(result().to_json() | {"status": "lost"}).encode(), "got format 1 and status 'lost'"),
         (b"[" * 100_000, "is no JSON"),
         *(
-            (json.dumps(result() | change).encode(), message)
+            (json.dumps(result().to_json() | change).encode(), message)
             for change, message in [
                 ({"dataset": 3}, "dataset must be a text; got '3'"),
                 ({"settings": []}, "settings must be a table; got '[]'"),
@@ -195,12 +194,12 @@ def test_damaged_cells_are_told_and_passed_over(results):
 
 
 def test_a_cell_of_the_store_that_no_report_can_use_is_passed_over(results):
-    """It has no digest that would tell."""
-    broken = result(dataset="glass") | {"metrics": {}}
+    broken = result(dataset="glass").to_json() | {"metrics": {}}
+    del broken["digest"]  # which would tell
     (results / "runs" / f"{broken['key']}.json").write_text(json.dumps(broken), encoding="utf-8")
     done = report("--format", "csv")
     assert done.exit_code == 0
-    assert f"{broken['key']}.json is passed over: metrics must hold the number nll" in done.stderr
+    assert f"{broken['key']}.json is passed over: metrics lacks nll, error, train_seconds" in done.stderr
     assert "glass" not in done.stdout
 
 

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -254,9 +255,8 @@ def test_a_picture_of_two_processors_is_not_drawn_and_the_run_has_its_own_exit_c
     assert gpbench(*words).exit_code == 0
     (place / "a.png").unlink()
     store = Store(place / "results" / "runs")
-    cell = store.cells()[0]
-    cell["provenance"]["cpu"] = "another"
-    store.put(cell, store.arrays(cell["key"]))
+    cell = store.results()[0]
+    store.put(replace(cell, provenance={**cell.provenance, "cpu": "another"}), store.arrays(cell.key))
     result = gpbench(*words)
     assert result.exit_code == 0
     assert "gpbench: a.png is not drawn: curves over time need cells of one processor" in result.stderr
@@ -310,7 +310,10 @@ def test_ctrl_c_leaves_a_resumable_store_and_exit_code_130(place, jobs):
     (plugin / "waiting-1.0.dist-info" / "METADATA").write_text("Name: waiting\nVersion: 1.0\n")
     (plugin / "waiting-1.0.dist-info" / "entry_points.txt").write_text("[gpbench.methods]\nw = waiting_plugin:METHOD\n")
     (plugin / "waiting_plugin.py").write_text(PLUGIN)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(plugin), str(FAKES)])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(plugin), str(FAKES), os.environ.get("PYTHONPATH", "")]),
+    }
     command = [
         sys.executable, "-c", "from gpbench.cli import main; main()",
         "run", "-m", "waiting", "-d", DATA, "--folds", "3", "--jobs", str(jobs), "--json",
@@ -349,7 +352,11 @@ def test_ctrl_c_while_workers_begin_shows_no_traceback_of_theirs(place):
         "run", "-m", "linear", "-d", DATA, "--folds", "3", "--jobs", "2",
     ]  # fmt: skip
     with subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(place)}, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(place), os.environ.get("PYTHONPATH", "")])},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as running:
         for _ in range(2):
             assert running.stderr.readline() == "a worker begins\n"

@@ -11,8 +11,8 @@ import numpy as np
 import psutil
 import pytest
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.clock import Clock
-from gpbench.bench.limits import Limits
 from gpbench.bench.trace import Watcher
 from gpbench.errors import NumericalError, PeerError, UsageError
 from gpbench.model.posterior import load_posterior
@@ -112,7 +112,14 @@ def test_a_rival_whose_gpbench_was_killed_ends_by_itself(tmp_path):
     fifo = tmp_path / "pid"
     os.mkfifo(fifo)
     command = [sys.executable, "-c", driver, str(fifo)]
-    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(HERE), "TMPDIR": str(tmp_path)}) as parent:
+    with subprocess.Popen(
+        command,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+            "TMPDIR": str(tmp_path),
+        },
+    ) as parent:
         rival = psutil.Process(int(fifo.read_text()))  # waits until the rival trains
         parent.kill()
         rival.wait()

@@ -56,8 +56,8 @@ def test_cells_of_a_store_are_scored(make_cell, tmp_path):
     store = Store(tmp_path)
     cells = [{**make_cell(index=index), "key": f"cell{index}"} for index in range(2)]
     cells += [{**make_cell(index=2, status="failed"), "key": "cell2"}]
-    store.put(cells[0], {"test_probabilities": BINARY, "y_test": BINARY_Y})
-    store.put(cells[1], {"test_probabilities": BINARY[:2], "y_test": BINARY_Y[:2]})
+    np.savez(tmp_path / f"{cells[0]['key']}.npz", test_probabilities=BINARY, y_test=BINARY_Y)
+    np.savez(tmp_path / f"{cells[1]['key']}.npz", test_probabilities=BINARY[:2], y_test=BINARY_Y[:2])
     scored, problems = with_scores(cells, store)
     assert problems == []
     assert "brier" not in cells[0]["metrics"]
@@ -69,7 +69,7 @@ def test_cells_of_a_store_are_scored(make_cell, tmp_path):
 def test_counts_have_neither(make_cell, tmp_path):
     store = Store(tmp_path)
     cell = {**make_cell(), "key": "count"}
-    store.put(cell, {"test_mean": np.ones(3), "y_test": np.arange(3)})
+    np.savez(tmp_path / f"{cell['key']}.npz", test_mean=np.ones(3), y_test=np.arange(3))
     scored, problems = with_scores([cell], store)
     assert (scored[0]["metrics"]["brier"], scored[0]["metrics"]["ece"], problems) == (None, None, [])
 
@@ -77,7 +77,7 @@ def test_counts_have_neither(make_cell, tmp_path):
 def test_arrays_that_hold_something_else(make_cell, tmp_path):
     store = Store(tmp_path)
     cell = {**make_cell(), "key": "odd"}
-    store.put(cell, {"test_probabilities": BINARY, "y_test": np.arange(3)})
+    np.savez(tmp_path / f"{cell['key']}.npz", test_probabilities=BINARY, y_test=np.arange(3))
     scored, problems = with_scores([cell], store)
     assert scored[0]["metrics"]["brier"] is None
     told = "holds no probabilities and classes of the same test rows"

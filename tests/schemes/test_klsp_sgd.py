@@ -1,5 +1,7 @@
 """klsp-sgd and svi-adadelta: they learn, freeze, choose a rate, take failed steps back, repeat themselves."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -20,46 +22,64 @@ SVI = {
 }
 
 
-def two_moons(n=60, *, d=2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    return X, (np.sin(2 * X[:, 0]) + X[:, -1] + 0.5 * rng.normal(size=n) > 0).astype(int)
+@pytest.fixture
+def train(fit):
+    """Fits with six inducing inputs, or as many as a rule says."""
+
+    def run(scheme, X, y, *, M=6, rule=None, **options):
+        return fit(scheme, X, y, inducing=rule or InducingRule("kmeans", count=M, seed=1), **options)
+
+    return run
 
 
-def ignore(step):
-    pass
+class Seen(NamedTuple):
+    """What a training looked like at a step."""
+
+    rate: float
+    spread: float
 
 
-def fit(scheme, X, y, *, M=6, rule=None, on_step=ignore, seed=0):
-    return scheme.fit(
-        X,
-        y,
-        inducing=rule or InducingRule("kmeans", count=M, seed=1),
-        likelihood=scheme.likelihood("binary", 2),
-        classes=2,
-        rng=np.random.default_rng(seed),
-        on_step=on_step,
-    )
+@pytest.fixture
+def followed():
+    """Trains; gives the training at its end and what was seen of it at each step."""
+
+    def run(scheme, X, y):
+        training = scheme.start(
+            X,
+            y,
+            inducing=InducingRule("kmeans", count=6, seed=1),
+            likelihood=scheme.likelihood("binary", 2),
+            classes=2,
+            rng=np.random.default_rng(0),
+        )
+        seen = []
+        training.trainer.on_step = lambda step: seen.append(
+            Seen(training.rate, np.abs(step.posterior().latents[0].m_w).max())
+        )
+        training.train()
+        return training, seen
+
+    return run
 
 
 @pytest.mark.parametrize("kernel", ["se-ard", "matern32-ard+linear-ard"])
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam"])
 @pytest.mark.parametrize("whiten", [True, False])
-def test_learns_everything(optimizer, whiten, kernel):
-    X, y = two_moons()
+def test_learns_everything(train, boundary, optimizer, whiten, kernel):
+    X, y = boundary()
     scheme = KLSpSGD(
         optimizer=optimizer, whiten=whiten, kernel=kernel, batch_size=20, max_iterations=400, freeze_iterations=50
     )
     rule = InducingRule("kmeans", count=6, seed=1)
-    posterior = fit(scheme, X, y, rule=rule)
+    posterior = train(scheme, X, y, rule=rule).posterior
     assert posterior.score(X, y).error.mean() < 0.2
     (latent,) = posterior.latents
     assert (latent.kernel.theta != scheme.initial_kernel(np.zeros((1, 2))).theta).all()
     assert (rule.choose(X) != latent.Z).all()
 
 
-def test_the_first_steps_move_q_alone():
-    X, y = two_moons()
+def test_the_first_steps_move_q_alone(train, boundary):
+    X, y = boundary()
     kernels, inputs, means = [], [], []
 
     def look(step):
@@ -69,7 +89,7 @@ def test_the_first_steps_move_q_alone():
         means.append(latent.m_w)
 
     scheme = KLSpSGD(freeze_iterations=5, max_iterations=8, batch_size=20)
-    fit(scheme, X, y, on_step=look)
+    train(scheme, X, y, on_step=look)
     assert (kernels[4] == scheme.initial_kernel(np.zeros((1, 2))).theta).all()
     assert (inputs[4] == inputs[0]).all()
     assert (means[0] != 0).all()
@@ -86,69 +106,65 @@ def test_the_first_steps_move_q_alone():
     ],
 )
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam"])
-def test_what_is_to_stay_stays(options, moved, optimizer):
-    X, y = two_moons()
+def test_what_is_to_stay_stays(train, boundary, options, moved, optimizer):
+    X, y = boundary()
     scheme = KLSpSGD(max_iterations=12, freeze_iterations=2, batch_size=20, optimizer=optimizer, **options)
     rule = InducingRule("kmeans", count=6, seed=1)
-    (latent,) = fit(scheme, X, y, rule=rule).latents
+    (latent,) = train(scheme, X, y, rule=rule).posterior.latents
     assert (latent.kernel.theta != scheme.initial_kernel(np.zeros((1, 2))).theta).any() == moved[0]
     assert (rule.choose(X) != latent.Z).any() == moved[1]
 
 
-def test_svi_chooses_its_rate_and_starts_afresh():
-    X, y = two_moons(200)
-    rates, spread = [], []
-
-    def look(step):
-        posterior = step.posterior()
-        rates.append(posterior.facts["rate"])
-        spread.append(np.abs(posterior.latents[0].m_w).max())
-
-    posterior = fit(KLSpSGD(max_iterations=160, **SVI), X, y, on_step=look)
+def test_svi_chooses_its_rate_and_starts_afresh(followed, boundary):
+    X, y = boundary(200)
+    training, seen = followed(KLSpSGD(max_iterations=160, **SVI), X, y)
+    rates, spread = ([getattr(each, name) for each in seen] for name in ("rate", "spread"))
     assert rates[:60] == pytest.approx(np.repeat([0.1, 0.2, 0.3], 20))
-    assert rates[60:] == [posterior.facts["rate"]] * 100
+    assert rates[60:] == [training.rate] * 100
     assert spread[60] < spread[59]
-    assert posterior.score(X, y).error.mean() < 0.25
+    assert training.facts() == {"rate": training.rate}
+    assert training.posterior().score(X, y).error.mean() < 0.25
 
 
-def test_the_grid_prefers_the_rate_that_learns():
-    X, y = two_moons(200)
+def test_the_grid_prefers_the_rate_that_learns(train, boundary):
+    X, y = boundary(200)
     # 20 steps: the largest rate is ahead
-    assert fit(KLSpSGD(max_iterations=121, **SVI), X, y).facts["rate"] == pytest.approx(0.3)
+    assert train(KLSpSGD(max_iterations=121, **SVI), X, y).facts["rate"] == pytest.approx(0.3)
 
 
-def test_the_grid_takes_no_more_than_half_of_the_iterations():
-    X, y = two_moons(200)
-    rates = []
-    fit(KLSpSGD(max_iterations=60, **SVI), X, y, on_step=lambda step: rates.append(step.posterior().facts["rate"]))
+def test_the_grid_takes_no_more_than_half_of_the_iterations(followed, boundary):
+    _, seen = followed(KLSpSGD(max_iterations=60, **SVI), *boundary(200))
+    rates = [each.rate for each in seen]
     assert rates[:30] == pytest.approx(np.repeat([0.1, 0.2, 0.3], 10))
     assert len(set(rates[30:])) == 1
     assert len(rates) == 60
 
 
-def test_the_same_seed_gives_the_same_bits():
-    X, y = two_moons()
-    a, b, c = (fit(KLSpSGD(batch_size=20, max_iterations=50), X, y, seed=seed).latents[0] for seed in (0, 0, 1))
+def test_the_same_seed_gives_the_same_bits(train, boundary):
+    X, y = boundary()
+    a, b, c = (
+        train(KLSpSGD(batch_size=20, max_iterations=50), X, y, seed=seed).posterior.latents[0] for seed in (0, 0, 1)
+    )
     assert (a.m_w == b.m_w).all()
     assert (a.root == b.root).all()
     assert (a.m_w != c.m_w).all()
 
 
-def test_a_stop_returns_the_state_so_far():
-    X, y = two_moons()
+def test_a_stop_returns_the_state_so_far(train, boundary):
+    X, y = boundary()
 
     def stop(step):
         if step.iteration == 7:
             raise StopTraining
 
-    posterior = fit(KLSpSGD(**SVI), X, y, on_step=stop)
-    assert posterior.facts["iterations"] == 7
-    assert posterior.facts["stopped_by"] == "on_step"
+    found = train(KLSpSGD(**SVI), X, y, on_step=stop)
+    assert found.iterations == 7
+    assert found.stopped_by == "on_step"
 
 
-def test_a_failed_step_is_taken_back_at_half_the_rate(monkeypatch):
-    X, y = two_moons()
-    honest, calls, rates = KLBound.at_batch, [], []
+def test_a_failed_step_is_taken_back_at_half_the_rate(followed, boundary, monkeypatch):
+    X, y = boundary()
+    honest, calls = KLBound.at_batch, []
 
     def now_and_then(self, *args, **kwargs):
         calls.append(None)
@@ -157,24 +173,19 @@ def test_a_failed_step_is_taken_back_at_half_the_rate(monkeypatch):
         return honest(self, *args, **kwargs)
 
     monkeypatch.setattr(KLBound, "at_batch", now_and_then)
-    posterior = fit(
-        KLSpSGD(max_iterations=20, freeze_iterations=0),
-        X,
-        y,
-        on_step=lambda step: rates.append(step.posterior().facts["rate"]),
-    )
-    assert rates == [0.1] * 9 + [0.025] * 11
-    assert np.isfinite(posterior.score(X, y).log_density).all()
+    training, seen = followed(KLSpSGD(max_iterations=20, freeze_iterations=0), X, y)
+    assert [each.rate for each in seen] == [0.1] * 9 + [0.025] * 11
+    assert np.isfinite(training.posterior().score(X, y).log_density).all()
 
 
-def test_a_step_that_fails_for_good_is_an_error(monkeypatch):
+def test_a_step_that_fails_for_good_is_an_error(train, boundary, monkeypatch):
     def broken(*_, **__):
         raise NumericalError("no factor")
 
-    X, y = two_moons()
+    X, y = boundary()
     monkeypatch.setattr(KLBound, "at_batch", broken)
     with pytest.raises(NumericalError, match="klsp-sgd, iteration 0: no factor"):
-        fit(KLSpSGD(), X, y)
+        train(KLSpSGD(), X, y)
 
 
 HARD = {
@@ -190,17 +201,17 @@ HARD = {
 
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam"])
 @pytest.mark.parametrize("case", HARD)
-def test_hard_problems_stay_finite(case, optimizer):
+def test_hard_problems_stay_finite(train, boundary, case, optimizer):
     options, change = HARD[case]
-    X, y = two_moons()
+    X, y = boundary()
     scheme = KLSpSGD(max_iterations=150, batch_size=10, optimizer=optimizer, freeze_iterations=20, **options)
-    assert np.isfinite(fit(scheme, change(X), y, M=12).score(change(X), y).log_density).all()
+    assert np.isfinite(train(scheme, change(X), y, M=12).posterior.score(change(X), y).log_density).all()
 
 
-def test_duplicated_inducing_inputs_and_three_rows():
+def test_duplicated_inducing_inputs_and_three_rows(train):
     X, y = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0]]), np.array([0, 1, 1])
     for options in ({}, SVI):
-        posterior = fit(KLSpSGD(max_iterations=50, **options), X, y, rule=InducingRule("all"))
+        posterior = train(KLSpSGD(max_iterations=50, **options), X, y, rule=InducingRule("all")).posterior
         assert np.isfinite(posterior.score(X, y).log_density).all()
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import Limits
 from gpbench.bench.method import origin_name
 from gpbench.bench.methods import methods
 from gpbench.bench.origin import Choice, check_origin, shared_settings

@@ -78,7 +78,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

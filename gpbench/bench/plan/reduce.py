@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import Limits
 from gpbench.bench.plan.blocks import runnable
 from gpbench.bench.plan.plan import Reduction
 from gpbench.data.splits import Protocol

@@ -112,7 +112,7 @@ def run_plan(
     results = sweep(planned.tasks, store, executor=executor, force=force, watch=watch) if planned.tasks else []
     # The whole message names folders of this machine, which have no place in a report.
     missing = {name: why.partition("\n")[0] for name, why in planned.missing.items()}
-    return _together(replace(plan, missing=missing), found, results, store)
+    return _together(replace(plan, missing=missing), found, [each.to_json() for each in results], store)
 
 
 def look_up(plan: Plan, store: Store) -> PlanCells:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import Limits
 from gpbench.bench.methods import methods
 from gpbench.bench.plan.plan import Override, PlanMethod, Quick
 from gpbench.bench.plan.values import integer, known_keys, limits, number, scalars, table, text, texts

@@ -6,7 +6,7 @@ import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import Limits
 from gpbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:

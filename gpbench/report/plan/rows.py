@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from gpbench.bench.cell import CellSpec, SplitSpec
+from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.division import divide
-from gpbench.bench.limits import Limits
 from gpbench.bench.plan.tasks import source_of
 from gpbench.bench.sources import opened
 from gpbench.config import load_config

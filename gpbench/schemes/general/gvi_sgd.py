@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from gpbench.errors import NumericalError
-from gpbench.model.kl_bound import KLBound
+from gpbench.model.kl_bound_old import KLBound
 from gpbench.model.latent import Latent
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.adadelta import AdaDelta

@@ -31,7 +31,7 @@ import numpy as np
 
 from gpbench.model.batch import BatchBasis
 from gpbench.model.flat import Layout
-from gpbench.model.kl_bound import BoundAt
+from gpbench.model.kl_bound_old import BoundAt
 from gpbench.model.latent import Latent
 from gpbench.model.likelihoods.multiclass_agreement import agreement
 from gpbench.model.linalg import trsm, trsv

@@ -1,6 +1,6 @@
 import pytest
 
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import Limits
 from gpbench.bench.plan.blocks import blocks, runnable
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.reduce import asked_for, quick_form, restricted

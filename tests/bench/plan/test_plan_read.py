@@ -1,6 +1,6 @@
 import pytest
 
-from gpbench.bench.limits import Limits
+from gpbench.bench.cell import Limits
 from gpbench.bench.plan import read as plan_read
 from gpbench.bench.plan.read import find_plan, is_plan, read_plan
 from gpbench.errors import UsageError

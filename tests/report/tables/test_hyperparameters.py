@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from gpbench.bench.store import Store
 from gpbench.model.kernels import make_kernel
 from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Logit
@@ -12,14 +11,13 @@ from gpbench.report.tables.hyperparameters import hyperparameter_display, hyperp
 @pytest.fixture
 def cell(make_cell, tmp_path):
     """A cell whose posterior has a kernel of some variance and length scale."""
-    store = Store(tmp_path)
 
     def make(index, *, variance, status="ok"):
         kernel = make_kernel("se", 2, variance=variance, lengthscale=0.5, noise=0.0)
         latent = Latent(kernel, np.eye(2), m_w=np.zeros(2), root=np.eye(2), form="covariance", jitter=0.0)
         found = {**make_cell(index=index, status=status), "key": f"cell{index}"}
         if status == "ok":
-            store.put(found, Posterior((latent,), Logit(20), classes=2).arrays())
+            np.savez(tmp_path / f"cell{index}.npz", **Posterior((latent,), Logit(20), classes=2).arrays())
         shown = {"dataset": "German", "method": "X", "arrays": str(tmp_path / f"cell{index}.npz")}
         return {**found, "shown": shown}
 

@@ -5,7 +5,7 @@ import pytest
 
 from gpbench.model.basis_old import Basis
 from gpbench.model.kernels import make_kernel
-from gpbench.model.kl_bound import KLBound
+from gpbench.model.kl_bound_old import KLBound
 from gpbench.model.likelihoods import Logit
 from gpbench.model.posterior import Posterior
 from gpbench.model.whitened import marginals

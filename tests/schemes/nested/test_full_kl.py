@@ -5,7 +5,7 @@ import pytest
 
 from gpbench.errors import NumericalError
 from gpbench.model.kernels import make_kernel
-from gpbench.model.kl_bound import KLBound
+from gpbench.model.kl_bound_old import KLBound
 from gpbench.model.likelihoods import Logit, Probit, likelihood
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.schemes.nested.full_kl import Prior, best_gaussian, full_kl_gradient

@@ -5,7 +5,7 @@ import pytest
 
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.inducing import InducingRule
-from gpbench.model.kl_bound import KLBound
+from gpbench.model.kl_bound_old import KLBound
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import load_posterior
 from gpbench.schemes.base import StopTraining

@@ -6,7 +6,7 @@ import pytest
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.basis_old import Basis
 from gpbench.model.inducing import InducingRule
-from gpbench.model.kl_bound import KLBound
+from gpbench.model.kl_bound_old import KLBound
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior, load_posterior
 from gpbench.model.sampled import SampledPosterior

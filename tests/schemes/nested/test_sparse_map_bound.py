@@ -6,7 +6,7 @@ import pytest
 from gpbench.model.basis_old import Basis
 from gpbench.model.functions import log_ndtr, mills
 from gpbench.model.kernels import make_kernel
-from gpbench.model.kl_bound import KLBound
+from gpbench.model.kl_bound_old import KLBound
 from gpbench.model.likelihoods import Probit
 from gpbench.schemes.nested.sparse_map_bound import sparse_map, sparse_map_gradient
 
