@@ -139,7 +139,7 @@ class Dual:
 
     def bound(self, at: At) -> float:
         """The variational bound at the q of ``at``."""
-        fit, _, _ = self._observation.expectations(self._rows.y, at.mu, at.s)
+        fit, _, _ = self._rows.expectations(self._observation, at.mu, at.s)
         return fit - at.q.kl
 
     def primal(self, at: At) -> float:

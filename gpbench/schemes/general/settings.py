@@ -75,9 +75,7 @@ def likelihood(*choices: str) -> Any:
 
 def edges() -> Any:
     """Where the edges of ordinal categories begin."""
-    return setting(
-        None, "ordinal: first edges, such as -1,0,1; none: by the shares of the categories", kind=str
-    )
+    return setting(None, "ordinal: first edges, such as -1,0,1; none: by the shares of the categories", kind=str)
 
 
 def slope() -> Any:
