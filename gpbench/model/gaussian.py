@@ -31,6 +31,9 @@ __all__ = ["Form", "GaussianQ"]
 
 Form = Literal["covariance", "precision"]
 
+_OF_ROOT = ("root_inverse", "covariance", "spread")
+"""What is worked out once and does not depend on the mean."""
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianQ:
@@ -84,8 +87,10 @@ class GaussianQ:
         return cls(trsv(C, trsv(C, eta), trans=True), C, "precision")
 
     def with_mean(self, mean: Array) -> Self:
-        """Another mean, the same covariance."""
-        return type(self)(mean, self.root, self.form)
+        """Another mean, the same covariance, of which what is known already stays known."""
+        other = type(self)(mean, self.root, self.form)
+        other.__dict__.update({name: self.__dict__[name] for name in _OF_ROOT if name in self.__dict__})
+        return other
 
     @cached_property
     def root_inverse(self) -> Array:

@@ -6,7 +6,6 @@ __all__ = ["METHODS"]
 
 _ANY = frozenset({"binary", "count", "ordinal"})
 _DUAL = frozenset({"binary", "count"})
-_SUBSET = {"rows": "subset", "inducing_rule": "random"}
 _ALL_ROWS = Timing(steps=300, steps_fixed=60, overhead=3e-3, load=0.4)
 _FEW_ROWS = Timing(steps=300, steps_fixed=100, overhead=5e-3, load=1.2)
 
@@ -61,8 +60,7 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         timing=_FEW_ROWS,
-        scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
-        preset=_SUBSET,
+        scheme="gpbench.schemes.general.gvi_fixed_point:SoDFixedPoint",
         version=3,
     ),
     Method(
@@ -71,8 +69,7 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         timing=_FEW_ROWS,
-        scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
-        preset=_SUBSET,
+        scheme="gpbench.schemes.general.gvi_gradient:SoDGradient",
         version=3,
     ),
     Method(
@@ -82,7 +79,6 @@ METHODS = (
         paper="sheth2015",
         version=4,
         timing=_FEW_ROWS,
-        scheme="gpbench.schemes.general.gvi_dual:GVIDual",
-        preset=_SUBSET,
+        scheme="gpbench.schemes.general.gvi_dual:SoDDual",
     ),
 )
