@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import psutil
+from gpbench.schemes.general.settings import Observation
 from scipy.linalg import blas
 from threadpoolctl import threadpool_limits
 
@@ -19,14 +20,13 @@ from gpbench.bench.memory import peak_rss_mb, reset_peak
 from gpbench.config import load_config
 from gpbench.data.load import load
 from gpbench.data.scaling import ScaledRows, standardise
-from gpbench.model.basis_old import Basis
+from gpbench.model.basis import Basis
+from gpbench.model.gaussian import GaussianQ
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson
-from gpbench.schemes.general.bound import GaussianV, bound_at, factor, precision_of
+from gpbench.schemes.general.bound import SparseRows, bound_at, precision_factor, precision_of
 from gpbench.schemes.general.gvi_fixed_point import GVIFixedPoint
-from gpbench.schemes.general.observation import Observation
-from gpbench.schemes.general.rows import SparseRows
 
 N, D, M = 52_397, 280, 200
 BLOCK = 1024
@@ -50,9 +50,9 @@ def sweep(rows, observation, q):
     at = bound_at(rows, observation, q)
 
     def run():
-        _, g, h = observation.expectations(rows.y, at.mu, at.s)
+        _, g, h = rows.expectations(observation, at.mu, at.s)
         precision = precision_of(rows.moments(weights=-2.0 * h, targets=g))
-        GaussianV(q.m_w, factor(precision), "precision").variances(rows)
+        rows.variances(GaussianQ(q.mean, precision_factor(precision), "precision"))
 
     return run
 
@@ -84,11 +84,11 @@ def least(calls):
 
 
 def fit(X, y):
-    """Seconds, megabytes and facts of a fit with fixed hyper-parameters."""
+    """Seconds, megabytes, and a fit with fixed hyper-parameters."""
     scheme = GVIFixedPoint(hyperparameters="fixed", kernel="se", inducing_rule="random")
     reset_peak()
     before, start, cpu = psutil.Process().memory_info().rss / 2**20, time.perf_counter(), time.process_time()
-    posterior = scheme.fit(
+    found = scheme.fit(
         X,
         y,
         inducing=InducingRule("random", count=M, seed=1),
@@ -98,18 +98,18 @@ def fit(X, y):
         on_step=lambda _: None,
     )
     seconds = time.perf_counter() - start, time.process_time() - cpu
-    return seconds, peak_rss_mb() - before, posterior.facts
+    return seconds, peak_rss_mb() - before, found
 
 
 def main():
     rng = np.random.default_rng(0)
     real = sys.argv[1:] == ["blogfeedback"]
     X, y = blogfeedback() if real else generated(rng)
-    (wall, cpu), grown, facts = fit(X, y)
+    (wall, cpu), grown, found = fit(X, y)
     name = "BlogFeedback" if real else "generated rows"
     print(f"{name} {len(X)} x {X.shape[1]}, M = {M}: {wall:.1f} s ({cpu:.1f} s of processor time; goal 60)")
     print(
-        f"  {facts['iterations']} iterations, gradient {facts['gradient']:.1e} (goal 1e-5), bound {facts['bound']:.3f}"
+        f"  {found.iterations} iterations, gradient {found.facts['gradient']:.1e} (goal 1e-5), bound {found.bound:.3f}"
     )
     print(f"  {grown:.0f} MB beyond the data (goal 256)")
     basis = Basis(make_kernel("se", X.shape[1], variance=1.0, lengthscale=16.7, noise=0.05), X[:M].copy())
@@ -121,7 +121,7 @@ def main():
     }
     rows = SparseRows(basis, y, X=X, size=BLOCK)
     calls = {"products": products(rows)}
-    q = GaussianV.prior(M)
+    q = GaussianQ.prior(M)
     for kind, (observation, targets) in observations.items():
         own = SparseRows.__new__(SparseRows)
         own.__dict__.update(rows.__dict__, y=targets)

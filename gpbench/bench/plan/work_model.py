@@ -136,7 +136,7 @@ def training_seconds(method: str, settings: Mapping[str, Any], size: Size, *, it
 
 def _rows(settings: Mapping[str, Any], size: Size) -> int:
     """Rows that a step looks at."""
-    if settings.get("rows") == "subset":
+    if "inducing" in settings and "max_rows" in settings:  # a subset of the rows, which is its own inducing inputs
         return min(size.n, size.M)
     return min(size.n, int(settings["batch_size"])) if settings.get("batch_size") else size.n
 

@@ -363,7 +363,7 @@ def maximise_mean(
     """Newton's method in the mean with the covariance held: the inner step of sheth2015's primal methods.
 
     F is concave in m_w for log-concave likelihoods, and its Hessian is -Λ. m_w moves by η Λ⁻¹ (Tᵀg - m_w). Without a
-    line search such steps diverge where the signal variance is large; here η is halved until F has risen by a tenth of
+    line search such steps diverge where the signal variance is large; here η is halved until F has grown by a tenth of
     a thousandth of what its slope promises. A trial costs no walk over the rows.
 
     Parameters
@@ -397,7 +397,7 @@ def maximise_mean(
 
 
 def _along(rows: FeatureRows, observation: Observation, at: At, *, direction: Array, slope: float) -> At | None:
-    """The point along the direction; None where rounding hides every rise."""
+    """The point along the direction; None where rounding hides every improvement."""
     change = rows.means(direction)
     rounding = _ROUNDING * (abs(at.value) + float(np.abs(at.q.mean).max() ** 2))
     eta = 1.0

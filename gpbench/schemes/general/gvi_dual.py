@@ -201,7 +201,7 @@ class DualAscent:
                 best, kept, gradient = primal, at, slope
             return Point(-at.value, slope, at)
 
-        def told(_at: At, _value: float) -> None:
+        def report_best(_at: At, _value: float) -> None:
             # below what training started from the bound is not that of what it would hand back
             report(kept.q, best if counts and best >= least else None)
 
@@ -217,7 +217,7 @@ class DualAscent:
             search=search,
             evaluations=lambda: scheme.dual_evaluations - used,
             bounds=(low, high),
-            on_evaluation=told,
+            on_evaluation=report_best,
         )
         self.multipliers = found.x
         lam = -2.0 * kept.h

@@ -137,7 +137,7 @@ class FixedPoint:
             at, precision = best_mean.at, precision_of(best_mean.sums)
             gradient = max(best_mean.gradient, float(np.abs(root_gradient(at.q, precision)).max()))
             report(at.q, at.value)
-            if settings.settled(scheme, gradient, rise=at.value - before):
+            if settings.settled(scheme, gradient, increase=at.value - before):
                 stopped_by = "converged"
                 break
             before = at.value

@@ -131,7 +131,7 @@ class GradientAscent:
             by_root = _root_gradient(at.q.root, precision_of(best_mean.sums))
             gradient = max(best_mean.gradient, float(np.abs(by_root).max()))
             report(at.q, at.value)
-            if settings.settled(scheme, gradient, rise=at.value - before):
+            if settings.settled(scheme, gradient, increase=at.value - before):
                 stopped_by = "converged"
                 break
             before = at.value

@@ -30,7 +30,7 @@ import numpy as np
 from gpbench.errors import NumericalError
 from gpbench.model.basis import Basis
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.kl_bound import KLBound
+from gpbench.model.kl_bound import BoundAt, KLBound
 from gpbench.model.latent import Latent
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.maximise import LOG_BOUND
@@ -123,11 +123,14 @@ class GVISGDTraining(Training):
     ----------
     rate : float
         Of the steps.
+    unknowns : Unknowns
+        m, L, theta, and the entries of φ, by name; Z stays.
     w : (k,)
-        The unknowns.
+        Those that move.
     """
 
     rate: float
+    unknowns: Unknowns
     w: Array
     _basis: Basis
     _newer: Array
@@ -189,16 +192,38 @@ class GVISGDTraining(Training):
         def step_back() -> None:
             self.rate *= 0.5
             self.w, self._newer = self._older.copy(), self._older
-            self._bind()
+            self.bind()
             self._begin_steps()
 
         persist(lambda: self._try_step(X, y, scale=scale), step_back=step_back)
         self.trainer.report()
 
+    def gradient(self, X: Array, y: Labels, *, scale: float, of_hyper: bool = True) -> BoundAt:
+        """F at w on a batch X (b, d), y (b,), with ζ = ``scale``, and its gradients in the parts of w by name.
+
+        Parameters
+        ----------
+        X, y, scale
+        of_hyper : bool
+            Whether those in θ and φ are wanted, too.
+        """
+        at = self._bound.at_batch(
+            self.unknowns.values(self.w), X, y, basis=self._basis, scale=scale, kernel_gradient=of_hyper
+        )
+        if not of_hyper:
+            return at
+        return BoundAt(at.value, at.gradient | self._seen.observation.named(scale * self._seen.gradient()))
+
+    def bind(self) -> None:
+        """Bring basis and observation to where w is; to be called when its θ or φ have moved."""
+        values = self.unknowns.values(self.w)
+        self._basis = self._bound.basis(values, inverse=False)
+        self._seen.observation = self._seen.observation.moved(values)
+
     def posterior(self) -> Posterior:
         """The posterior that training has come to."""
         observation = self._seen.observation
-        q = self._bound.q(self._unknowns.values(self.w), self._basis)
+        q = self._bound.q(self.unknowns.values(self.w), self._basis)
         latent = Latent.of(self._basis, q, mean=observation.mean)
         return Posterior((latent,), observation.likelihood, classes=self._classes)
 
@@ -243,12 +268,12 @@ class GVISGDTraining(Training):
         self._bound = KLBound(kernel, self._seen, size=scheme.batch_size)
         phi = scheme.parts(observation, self._y)
         parts = {**self._bound.parts(active.Z, log_bound=LOG_BOUND), **phi}
-        self._unknowns = Unknowns(**parts).freeing(["m", "L", *(["theta", *phi] if self._learns else [])])
-        self.w, self._box = self._unknowns.x, self._unknowns.bounds
-        self._bind()
+        self.unknowns = Unknowns(**parts).freeing(["m", "L", *(["theta", *phi] if self._learns else [])])
+        self.w, self._box = self.unknowns.x, self.unknowns.bounds
+        self.bind()
         if active.y is not None:
             q = laplace_mode(self._basis, observation, active.y).q(self._basis)
-            values = self._unknowns.values(self.w)
+            values = self.unknowns.values(self.w)
             values["m"][:], values["L"][:] = q.mean, q.covariance_root()
         self._older = self._newer = self.w.copy()
         self._begin_steps()
@@ -258,33 +283,24 @@ class GVISGDTraining(Training):
 
     def _try_step(self, X: Array, y: Labels, *, scale: float) -> None:
         """A step; may leave w anywhere if it fails."""
-        unknowns, count = self._unknowns, self.trainer.count
+        count = self.trainer.count
         moves = self._learns and count >= self._scheme.freeze_iterations
         ahead = self._steps.look_ahead()
         if ahead is not None:
             self.w += ahead
             if moves:
-                self._bind()
-        at = self._bound.at_batch(unknowns.values(self.w), X, y, basis=self._basis, scale=scale, kernel_gradient=moves)
+                self.bind()
+        at = self.gradient(X, y, scale=scale, of_hyper=moves)
         if not at.value >= FALLEN * self._lowest and count >= KEPT_EVERY:
             raise NumericalError(
                 f"steps led to a bound of {at.value:.3g} on a batch; expected {self._lowest:.3g} or so"
             )
         if count < KEPT_EVERY:
             self._lowest = min(self._lowest, at.value)
-        gradient = at.gradient
-        if moves:
-            gradient |= self._seen.observation.named(scale * self._seen.gradient())
-        self.w += self._steps.step(unknowns.gradient(gradient))
+        self.w += self._steps.step(self.unknowns.gradient(at.gradient))
         np.clip(self.w, *self._box, out=self.w)
         largest = np.abs(self.w).max()
         if not largest < DIVERGED:  # also catches NaN
             raise NumericalError(f"a step led to parameters of size {largest:.3g}")
         if moves:
-            self._bind()
-
-    def _bind(self) -> None:
-        """Bring basis and observation to where w is."""
-        values = self._unknowns.values(self.w)
-        self._basis = self._bound.basis(values, inverse=False)
-        self._seen.observation = self._seen.observation.moved(values)
+            self.bind()

@@ -117,17 +117,17 @@ class Tolerances(Protocol):
         """See the setting."""
 
 
-def settled(tolerances: Tolerances, gradient: float, *, rise: float) -> bool:
+def settled(tolerances: Tolerances, gradient: float, *, increase: float) -> bool:
     """Whether a search for q has converged, by the paper's rules (its footnote 3).
 
     Parameters
     ----------
     tolerances : Tolerances
         The scheme.
-    gradient, rise : float
+    gradient, increase : float
         Largest entry of the gradient in q, and how much the bound has risen since the last iteration (nats).
     """
-    return gradient <= tolerances.gradient_tolerance or rise <= (tolerances.value_tolerance or -np.inf)
+    return gradient <= tolerances.gradient_tolerance or increase <= (tolerances.value_tolerance or -np.inf)
 
 
 @dataclass(frozen=True)

@@ -540,11 +540,11 @@ def shorter(kernel: Kernel, factor: float) -> Kernel | None:
 def without_signal(kernel: Kernel, Z: Array) -> Kernel:
     """The kernel with its whole prior variance, the mean over Z (M, d), as white noise; without noise it has none."""
     theta = np.array(kernel.theta)
-    for place, name in enumerate(kernel.names):
+    for i, name in enumerate(kernel.names):
         if name.endswith("log_white"):
-            theta[place] = min(math.log(float(np.mean(kernel.diag(Z)))), LOG_BOUND)
+            theta[i] = min(math.log(float(np.mean(kernel.diag(Z)))), LOG_BOUND)
         elif "log_variance" in name:
-            theta[place] = -LOG_BOUND
+            theta[i] = -LOG_BOUND
     return kernel.with_theta(theta)
 
 
