@@ -13,7 +13,11 @@ DEMO := results/demo
 PLANS := $(patsubst gpbench/papers/%.toml,%,$(sort $(wildcard gpbench/papers/*/*.toml)))
 #: More of the command's options: make wenzel2019-table1 OPTIONS="--jobs 8 --max-seconds 60"
 OPTIONS ?=
-.PHONY: help demo test lint smoke bench bench-scale bench-convert bench-peers clean reproduce reproduce-quick $(subst /,-,$(PLANS))
+#: step, harness and so on, for each benchmarks/bench_*.py.
+BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
+#: What `make bench` leaves out: 10 GB of disk and most of an hour, and environments that are installed on demand.
+APART := scale peers
+.PHONY: help demo test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -34,6 +38,26 @@ demo: $(READY) ## the main job on embedded data: a table and a picture
 
 test: $(READY) ## the whole test suite
 	$(ONE_THREAD) $(BIN)/python -m pytest
+
+stress: $(READY) ## minutes of hostile servers and of processes that are killed; seeds of seconds run in the tests
+	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/data/test_hostile_servers.py
+
+# Of what is computed; plans, data and commands do no arithmetic of their own.
+NUMERICS := tests/optimize tests/model tests/schemes
+
+test-kernel: $(READY) ## the tests of schemes and models under another BLAS kernel than the processor's own
+	$(ONE_THREAD) $(BIN)/python tests/kernels.py --second $(NUMERICS)
+
+test-kernels: $(READY) ## the same under each kernel that the processor can run, and made-up roundings: minutes
+	$(ONE_THREAD) $(BIN)/python tests/kernels.py $(NUMERICS)
+
+#: Rounds of `make fuzz`, a minute or so each.
+ROUNDS ?= 10
+
+fuzz: $(READY) ## minutes of drawn and mutated inputs; the same draw of seconds runs in the tests each time
+	for round in $$(seq $(ROUNDS)); do \
+		$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=fuzz || exit 1; \
+	done
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
@@ -63,21 +87,28 @@ $(subst /,-,$(1)): $(READY)
 endef
 $(foreach plan,$(PLANS),$(eval $(call ONE_PLAN,$(plan))))
 
-bench: $(READY) ## speed, as ratios in one run on one BLAS thread
-	$(ONE_THREAD) $(BIN)/python benchmarks/bench_step.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/bench_harness.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/bench_time_to_nll.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/bench_ep.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/bench_sheth.py
+wheel: $(READY) ## build wheel and sdist, check what they hold, and use the wheel outside of the checkout
+	$(BIN)/python tests/distribution.py
 
-bench-scale: $(READY) ## 11,000,000 x 28 generated rows: conversion and training, with peak memory
-	$(ONE_THREAD) $(BIN)/python benchmarks/bench_scale.py
+# A benchmark that fails has said why; the others go on, and make fails at the end.
+define EVERY_BENCHMARK
+@failed=""; for each in $(1); do \
+	echo "== $$each"; $(ONE_THREAD) $(BIN)/python benchmarks/bench_$$each.py $(2) || failed="$$failed $$each"; \
+done; if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
+endef
 
-bench-convert: $(READY) ## a 1 GB csv against pandas with pyarrow
-	$(ONE_THREAD) $(BIN)/python benchmarks/bench_convert.py
+bench: $(READY) ## speed, as ratios in one run on one BLAS thread; bench-step and so on for one
+	$(call EVERY_BENCHMARK,$(filter-out $(APART),$(BENCHMARKS)),)
 
-bench-peers: $(READY) ## rivals from other libraries: a step, and time to a common NLL, as ratios
-	$(ONE_THREAD) $(BIN)/python benchmarks/bench_peers.py
+bench-quick: $(READY) ## each benchmark in a form of seconds, to see that it runs
+	$(call EVERY_BENCHMARK,$(BENCHMARKS),--quick)
+
+# make bench-scale: 11,000,000 x 28 generated rows; make bench-peers: rivals from other libraries; and so on
+define ONE_BENCHMARK
+bench-$(1): $(READY)
+	$(ONE_THREAD) $(BIN)/python benchmarks/bench_$(1).py $$(OPTIONS)
+endef
+$(foreach each,$(BENCHMARKS),$(eval $(call ONE_BENCHMARK,$(each))))
 
 clean: ## remove the environment, caches and the demo's output (stored cells stay)
 	rm -rf $(VENV) $(DEMO) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,81 +1,45 @@
 """What iterations of scalable EP cost, against the products and triangular solves that they cannot do without.
 
-Run ``python benchmarks/bench_ep.py``; one BLAS thread. Everything is measured turn by turn in many rounds, in processor
-time of this thread, and the least of each is compared, so that other work on the machine does not decide the ratios.
-The floor holds no exponential, no pass over memory, and no scalar function of the factors.
+The floor holds no exponential, no pass over memory, and no scalar function of the factors; see ``_timing.py`` for how
+it is measured. Usage: bench_ep.py [--quick]
 """
 
-import time
-
 import numpy as np
+from _timing import Iterations, Report, fit
 from scipy.linalg import blas, lapack
-from threadpoolctl import threadpool_limits
 
-from gpbench.model.inducing import InducingRule
-from gpbench.schemes.scalable_ep.ep_mgpc import EPMGPC
-from gpbench.schemes.scalable_ep.sep_mgpc import SEPMGPC
-from gpbench.schemes.scalable_ep.settings import Problem
-from gpbench.schemes.scalable_ep.unknowns import Unknowns
-
-ROUNDS = 40
-CASES = {
+CASES = {  # rows, inputs, classes, inducing inputs, batch
     # vehicle: 90 % of 846 rows, M = 10 % and 20 %
-    "batch EP, vehicle, M = 76": {"scheme": EPMGPC(mode="batch"), "n": 761, "d": 18, "C": 4, "M": 76, "b": 761},
-    "batch EP, vehicle, M = 152": {"scheme": EPMGPC(mode="batch"), "n": 761, "d": 18, "C": 4, "M": 152, "b": 761},
-    "mini-batch SEP": {
-        "scheme": SEPMGPC(mode="stochastic", batch_size=200),
-        "n": 4000,
-        "d": 20,
-        "C": 10,
-        "M": 200,
-        "b": 200,
-    },
-    "mini-batch SEP, as MNIST": {
-        "scheme": SEPMGPC(mode="stochastic", batch_size=200, lengthscale=28.0),
-        "n": 1000,
-        "d": 784,
-        "C": 10,
-        "M": 200,
-        "b": 200,
-    },
-    "mini-batch EP": {
-        "scheme": EPMGPC(mode="stochastic", batch_size=200),
-        "n": 4000,
-        "d": 20,
-        "C": 10,
-        "M": 200,
-        "b": 200,
-    },
+    "batch EP, vehicle, M = 76": ("ep-mgpc", {"n": 761, "d": 18, "C": 4, "M": 76, "b": 761}, {}),
+    "batch EP, vehicle, M = 152": ("ep-mgpc", {"n": 761, "d": 18, "C": 4, "M": 152, "b": 761}, {}),
+    "mini-batch SEP": ("sep-mgpc", {"n": 4000, "d": 20, "C": 10, "M": 200, "b": 200}, {}),
+    "mini-batch SEP, as MNIST": (
+        "sep-mgpc",
+        {"n": 1000, "d": 784, "C": 10, "M": 200, "b": 200},
+        {"lengthscale": 28.0},
+    ),
+    "mini-batch EP": ("ep-mgpc", {"n": 4000, "d": 20, "C": 10, "M": 200, "b": 200}, {}),
 }
+COUNTS = {
+    # T, its adjoint; T S; factors of K_mm and of the precision; S; the adjoint of K_mm
+    "batch EP": {"trsm b": 2, "gemm b": 1, "syrk b": 1, "potrf": 2, "trsm M": 3, "syrk M": 1},
+    # the cavity has a precision of its own, and sites move with the kernel
+    "mini-batch SEP": {"trsm b": 2, "gemm b": 1, "syrk b": 1, "potrf": 3, "trsm M": 5, "syrk M": 2, "trmm M": 2},
+    # vectors that sites stand on: whitened, projected, made anew; old sites leave the sums
+    "mini-batch EP": {"trsm b": 4, "gemm b": 2, "syrk b": 2, "potrf": 2, "trsm M": 4, "syrk M": 1, "trmm M": 2},
+}
+"""Of each piece, for one latent function in one iteration; the kernel's own pieces are needed once."""
+ONCE = ("kernel", "kernel pullback", "gram", "gram pullback", "gemm Y")
 
 
-def run_of(scheme, *, n, d, C, M, **_):
-    """A training run on generated rows, a few iterations on."""
+def generated(n, d, C):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))
-    y = np.argmax(X[:, :C] if d >= C else X @ rng.standard_normal((d, C)), axis=1)
-    rule = InducingRule("random", count=M, seed=0)
-    Z = [rule.for_latent(c).choose(X) for c in range(C)]
-    unknowns = Unknowns(scheme.initial_kernel(d), Z, theta=True, inducing=True)
-    return scheme.start(Problem(X, y, unknowns, scheme.likelihood("multiclass", C), C, rng))
+    return X, np.argmax(X[:, :C] if d >= C else X @ rng.standard_normal((d, C)), axis=1)
 
 
-def stepper(scheme, **sizes):
-    """A function that takes one iteration."""
-    run = run_of(scheme, **sizes)
-    if sizes["b"] == sizes["n"]:
-        return run.advance
-    rng = np.random.default_rng(1)
-
-    def step():
-        rows = rng.choice(sizes["n"], sizes["b"], replace=False)
-        run.advance(run.look(rows, scale=sizes["n"] / sizes["b"], damping=1.0, gradient=True))
-
-    return step
-
-
-def pieces(kind, *, b, d, M):
-    """Products and solves of one latent function in one iteration: calls, and how often each is needed."""
+def pieces(*, b, d, M):
+    """Products and solves of one latent function, by name."""
     rng = np.random.default_rng(2)
     T, out = (np.asfortranarray(rng.standard_normal((b, M))) for _ in range(2))
     X, Z = np.asfortranarray(rng.standard_normal((b, d))), np.asfortranarray(rng.standard_normal((M, d)))
@@ -83,7 +47,7 @@ def pieces(kind, *, b, d, M):
     A = np.asfortranarray(T.T @ T + M * np.eye(M))
     L = np.asfortranarray(np.linalg.cholesky(A))
     passes = np.empty((M, d), order="F")
-    calls = {
+    return {
         "kernel": lambda: blas.dgemm(1.0, X, Z, trans_b=1, c=out, overwrite_c=1),
         "kernel pullback": lambda: blas.dgemm(1.0, T, X, trans_a=1, c=passes, overwrite_c=1),
         "gram": lambda: blas.dgemm(1.0, Z, Z, trans_b=1, c=square, overwrite_c=1),
@@ -97,42 +61,29 @@ def pieces(kind, *, b, d, M):
         "trmm M": lambda: blas.dtrmm(1.0, S, square, lower=1, overwrite_b=1),
         "syrk M": lambda: blas.dsyrk(1.0, S, trans=1, lower=1, c=square, overwrite_c=1),
     }
-    once = {"kernel": 1, "kernel pullback": 1, "gram": 1, "gram pullback": 1, "gemm Y": 1}
-    counts = {
-        # T, its adjoint; T S; factors of K_mm and of the precision; S; the adjoint of K_mm
-        "batch EP": {"trsm b": 2, "gemm b": 1, "syrk b": 1, "potrf": 2, "trsm M": 3, "syrk M": 1},
-        # the cavity has a precision of its own, and sites move with the kernel
-        "mini-batch SEP": {"trsm b": 2, "gemm b": 1, "syrk b": 1, "potrf": 3, "trsm M": 5, "syrk M": 2, "trmm M": 2},
-        # vectors that sites stand on: whitened, projected, made anew; old sites leave the sums
-        "mini-batch EP": {"trsm b": 4, "gemm b": 2, "syrk b": 2, "potrf": 2, "trsm M": 4, "syrk M": 1, "trmm M": 2},
-    }
-    return calls, once | counts[kind]
-
-
-def milliseconds(call):
-    start = time.thread_time()
-    call()
-    return (time.thread_time() - start) * 1e3
 
 
 def main():
-    print(f"float64, one thread, processor time, least of {ROUNDS} rounds, ms")
-    with threadpool_limits(1):
-        for title, case in CASES.items():
-            sizes = {name: case[name] for name in ("b", "d", "M")}
-            calls, counts = pieces(title.partition(",")[0], **sizes)
-            step = stepper(**case)
-            for _ in range(3):
-                step()
-            rounds = ROUNDS // 4 if case["d"] > 100 else ROUNDS
-            steps, floors = [], []
-            for _ in range(rounds):
-                steps.append(milliseconds(step))
-                floors.append({name: milliseconds(call) for name, call in calls.items()})
-            least = {name: min(each[name] for each in floors) for name in calls}
-            floor = case["C"] * sum(count * least[name] for name, count in counts.items())
-            print(f"  {title:<28} floor {floor:7.2f}   iteration {min(steps):7.2f}", end="")
-            print(f"   iteration / floor (goal 2.5)  {min(steps) / floor:.2f}", flush=True)
+    with Report.of(__doc__) as report:
+        for title, (name, sizes, settings) in CASES.items():
+            if report.options.quick:
+                sizes = sizes | {key: min(sizes[key], most) for key, most in (("n", 240), ("b", 240), ("M", 40))}  # noqa: PLW2901
+            n, b, M = (sizes[key] for key in ("n", "b", "M"))
+            X, y = generated(n, sizes["d"], sizes["C"])
+            rounds = 3 if report.options.quick else 10 if sizes["d"] > 100 else 40
+            measured = Iterations(pieces(b=b, d=sizes["d"], M=M), rounds=rounds)
+            mode = (
+                {"mode": "batch", "value_tolerance": 0.0}
+                if b == n
+                else {"mode": "stochastic", "batch_size": b, "stop": "none"}
+            )
+            fit(name, X, y, task="multiclass", M=M, on_step=measured, **mode, **settings)
+            counts = dict.fromkeys(ONCE, 1) | COUNTS[title.partition(",")[0]]
+            floor = sizes["C"] * sum(k * np.array(measured.pieces[piece]) for piece, k in counts.items())
+            print(title)
+            report.seconds("floor", floor, unit="ms")
+            report.seconds("iteration", measured.seconds, unit="ms")
+            report.ratio("iteration / floor", measured.seconds, floor, goal=2.5)
 
 
 if __name__ == "__main__":

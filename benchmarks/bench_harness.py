@@ -1,111 +1,85 @@
-"""What the harness adds to training: x-gpc under the harness's watcher against a bare ``fit``, as a ratio in one run.
+"""What the harness adds to training: x-gpc under the harness's watcher against a bare ``fit``.
 
-Bare and watched fits of the same cell alternate; the watched one is timed by the harness's own clock, which leaves its
-evaluations out, so that what is left is the watcher's calls and the disturbance that evaluations leave in the caches.
-The call at which nothing is due is timed alone too.
-
-Usage: python benchmarks/bench_harness.py [--iterations N] [--pairs N]
+Bare and watched fits alternate; of the watched ones the harness's own clock counts, which leaves its evaluations out,
+so that what is left is the watcher's calls and the disturbance that evaluations leave in the caches. The call at which
+nothing is due is timed alone too, and may cost a fiftieth of a step. Usage: bench_harness.py [--quick]
 """
 
-from __future__ import annotations
-
-import argparse
-import sys
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
+from _timing import Report, fit, seconds_of, turns
 
 from gpbench.bench.cell import Limits
-from gpbench.bench.clock import Clock
-from gpbench.bench.threads import one_pool_size
+from gpbench.bench.clock import Clock, LogGrid
 from gpbench.bench.trace import Watcher
-from gpbench.model.inducing import InducingRule
 from gpbench.schemes.base import Step
-from gpbench.schemes.xgpc import XGPC
 
-ROWS, INPUTS, TEST_ROWS = 10_000, 20, 2_000
-LIMIT = 1.02
-
-
-def fit(scheme, X, y, on_step):
-    return scheme.fit(
-        X,
-        y,
-        inducing=InducingRule("random", count="100", seed=0),
-        likelihood=scheme.likelihood("binary", 2),
-        classes=2,
-        rng=np.random.default_rng(0),
-        on_step=on_step,
-    )
+INPUTS, M, B = 20, 100, 100
+SHARE = 0.02
+"""Of a step, for the call at which nothing is due."""
 
 
-def bare(scheme, X, y):
-    start = perf_counter()
-    fit(scheme, X, y, lambda _: None)
-    return perf_counter() - start
+def evaluation(X, y):
+    """What the harness does at a look."""
 
-
-def watched(scheme, X, y, test):
     def evaluate(posterior):
-        log_density, error, _ = posterior.score(*test)
+        log_density, error, _ = posterior.score(X, y)
         return -float(np.mean(log_density)), float(np.mean(error))
 
-    clock = Clock()
-    watcher = Watcher(clock, evaluate, limits=Limits(seconds=1e6, iterations=10**9))
-    clock.start()
-    fit(scheme, X, y, watcher)
-    clock.stop()
-    return clock.seconds, len(watcher.trace.iteration)
+    return evaluate
 
 
-def call_when_nothing_is_due(calls=200_000):
-    """Seconds of one call, less those of an empty one."""
+def watcher_of(clock, evaluate, grid=None):
+    return Watcher(clock, evaluate, limits=Limits(seconds=1e6, iterations=10**9), grid=grid)
+
+
+def call_when_nothing_is_due(calls):
+    """Seconds of one call, less those of an empty one; after the first step the next look is a lifetime away."""
     clock = Clock()
-    watcher = Watcher(clock, lambda _: (0.0, 0.0), limits=Limits(seconds=1e6, iterations=10**9))
+    watcher = watcher_of(clock, lambda _: (0.0, 0.0), LogGrid(first=1e9))
     step = Step(1, bound=None, posterior=lambda: None)
     clock.start()
     watcher(step)
-    times = []
-    for on_step in (watcher, lambda _: None):
-        watcher._due = float("inf")  # noqa: SLF001  # the common case alone
-        start = perf_counter()
-        for _ in range(calls):
-            on_step(step)
-        times.append((perf_counter() - start) / calls)
-    return times[0] - times[1]
+    seconds = [seconds_of(lambda call=call: call(step), calls) for call in (watcher, lambda _: None)]
+    clock.stop()
+    assert len(watcher.trace.iteration) == 1, "nothing was due"
+    return seconds[0] - seconds[1]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--iterations", type=int, default=4000)
-    parser.add_argument("--pairs", type=int, default=7)
-    wanted = parser.parse_args()
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(ROWS + TEST_ROWS, INPUTS))
-    y = (np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=len(X)) > 0).astype(np.int64)
-    test = X[ROWS:], y[ROWS:]
-    failed = False
-    with one_pool_size(1):
-        call = call_when_nothing_is_due()
+    with Report.of(__doc__) as report:
+        quick = report.options.quick
+        rows, tests, iterations, rounds = (1_000, 200, 100, 2) if quick else (10_000, 2_000, 4_000, 7)
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(rows + tests, INPUTS))
+        y = (np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=len(X)) > 0).astype(np.int64)
+        evaluate = evaluation(X[rows:], y[rows:])
+        call = np.median([call_when_nothing_is_due(2_000 if quick else 200_000) for _ in range(5)])
         for kind in ("fixed", "learned"):
-            scheme = XGPC(hyperparameters=kind, max_iterations=wanted.iterations, stop="none")
-            bare(scheme, X[:ROWS], y[:ROWS])  # warm
-            alone, under, looks = [], [], 0
-            for _ in range(wanted.pairs):
-                alone.append(bare(scheme, X[:ROWS], y[:ROWS]))
-                seconds, looks = watched(scheme, X[:ROWS], y[:ROWS], test)
-                under.append(seconds)
-            step = min(alone) / wanted.iterations
-            ratio = min(under) / min(alone)
-            share = call / step
-            failed |= share > LIMIT - 1
-            print(
-                f"hyper-parameters {kind}: bare step {step * 1e6:.0f} us; watched / bare {ratio:.3f} "
-                f"({looks} evaluations off the clock); a call at which nothing is due {call * 1e6:.2f} us, "
-                f"{share:.2%} of a step (at most {LIMIT - 1:.0%})"
-            )
-    if failed:
-        sys.exit("the harness adds more than it may")
+            options = {"M": M, "batch_size": B, "stop": "none", "hyperparameters": kind, "max_iterations": iterations}
+
+            def bare(options=options):
+                start = thread_time()
+                fit("x-gpc", X[:rows], y[:rows], on_step=lambda _: None, **options)
+                return thread_time() - start
+
+            def watched(options=options):
+                clock = Clock()
+                watcher = watcher_of(clock, evaluate)
+                clock.start()
+                fit("x-gpc", X[:rows], y[:rows], on_step=watcher, **options)
+                clock.stop()
+                assert len(watcher.trace.iteration) > 1, "expected looks while it trains"
+                return clock.cpu_seconds
+
+            bare()  # what a process does once is behind it
+            found = turns({"bare": bare, "watched": watched}, rounds=rounds)
+            steps = np.array(found["bare"]) / iterations
+            print(f"hyper-parameters {kind}")
+            report.seconds("a step", steps)
+            report.ratio("watched / bare", found["watched"], found["bare"])
+            report.number("a call at which nothing is due, of a step", call / np.median(steps), limit=SHARE)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """gpbench's stochastic schemes against rivals from other libraries: one step, and time to a common NLL, as ratios.
 
-Run ``GPBENCH_MIRROR=../shared/mirror python benchmarks/bench_peers.py [--seconds S] [DATASET...]``. Every method runs
-in the harness, on the same split, with the same kernel, inducing inputs and looks, one thread, one after another. The
-target is 1.02 times the best NLL that any method reaches (the mean of its last three looks). Times are training alone;
-start-up and compilation of a rival stand apart. Rivals whose environments are absent are named, with the command that
-installs them, and left out; so are data sets that cannot be had.
+Usage: bench_peers.py [--quick] [--seconds S] [DATASET...]; GPBENCH_MIRROR names where files come from. Every method
+runs in the harness, on the same split, with the same kernel, inducing inputs and looks, one thread, one after another.
+The target is 1.02 times the best NLL that any method reaches (the mean of its last three looks). Times are training
+alone; start-up and compilation of a rival stand apart. Rivals whose environments are absent are named, with the command
+that installs them, and left out; so are data sets that cannot be had, and methods that refuse so many rows. A cell that
+fails makes the benchmark fail.
 """
 
 import argparse
+import sys
 from statistics import fmean
 
 from gpbench.bench.cell import Limits
@@ -51,14 +53,16 @@ def choices():
     return found
 
 
-def cell(choice, source, seconds):
-    """The result of one method on a data set; None where it cannot do so many rows."""
+def cell(choice, source, seconds, *, failures):
+    """The result of one method on a data set; None where it fails, or refuses so many rows."""
     request = Request(
         choices=[choice], sources=[source], split="holdout:0.1*1", limits=Limits(seconds=seconds), indices=(0,)
     )
     result = run_cell(expand(request)[0]).result
     if not result.finished:
         print(f"  {choice.method.id}: {result.status}: {result.problem.message}", flush=True)
+        if result.problem.type != "UsageError":
+            failures.append(choice.method.id)
         return None
     return result
 
@@ -107,20 +111,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("datasets", nargs="*", default=DATASETS)
     parser.add_argument("--seconds", type=float, default=10.0, help="training seconds of each method on each set")
+    parser.add_argument("--quick", action="store_true", help="half a second on one embedded set, to show that it runs")
     arguments = parser.parse_args()
-    methods, config = choices(), load_config()
+    if arguments.quick:
+        arguments.datasets, arguments.seconds = DATASETS[:1], 0.5
+    methods, config, failures = choices(), load_config(), []
     for name in arguments.datasets:
         print(f"{name}:", flush=True)
         (source,) = sources([name], config, target=None, task=None, impute=None)
         results = {}
         try:
             for label, choice in methods:
-                if (result := cell(choice, source, arguments.seconds)) is not None:
+                if (result := cell(choice, source, arguments.seconds, failures=failures)) is not None:
                     results[label] = result
         except (DataError, UsageError) as error:
             print(f"  left out: {error}")
             continue
-        describe(results)
+        if results:
+            describe(results)
+    if failures:
+        sys.exit(f"failed: {', '.join(failures)}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ of a block repeat, since their content plays no part here), converting it to mem
 x-gpc through the harness (split, scaling, training, testing). Prints seconds and peak resident memory, memory-mapped
 rows in use included, and fails above the limit. Everything is deleted at the end.
 
-Usage: python benchmarks/bench_scale.py [--rows 11000000] [--iterations 2000] [--folder DIR] [--limit-gb 3]
+Usage: python benchmarks/bench_scale.py [--quick] [--rows 11000000] [--iterations 2000] [--folder DIR] [--limit-gb 3]
+The quick form has 20,000 rows and 200 iterations.
 """
 
 from __future__ import annotations
@@ -101,7 +102,10 @@ def main():
     parser.add_argument("--folder", type=Path, help="where 10 GB are free; the system's temporary folder by default")
     parser.add_argument("--limit-gb", type=float, default=3.0)
     parser.add_argument("--phase", choices=PHASES, help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="a form of seconds that only shows that it runs")
     wanted = parser.parse_args()
+    if wanted.quick:
+        wanted.rows, wanted.iterations = 20_000, 200
     if wanted.phase:
         start = perf_counter()
         found = PHASES[wanted.phase](wanted.folder, wanted.rows, wanted.iterations)

@@ -1,40 +1,33 @@
-"""The fixed point for counts and two classes: a sweep against its matrix products, and a fit as large as BlogFeedback.
+"""The fixed point for counts, two classes and ordinal targets: an iteration against its matrix products, and a fit.
 
-Run ``OPENBLAS_NUM_THREADS=1 python benchmarks/bench_sheth.py [blogfeedback]``: with the data set's name on its 52,397
-rows, which GPBENCH_MIRROR must hold; else on generated ones of the same shape. A sweep is one application of T(V): the
-expectations at all rows, Tᵀ diag(λ) T, the factor, and the new variances. Both sides are measured turn by turn in many
-rounds and the least processor time of each is compared, so that other work on the machine does not decide the ratio.
+Usage: bench_sheth.py [--quick] [--blogfeedback]: on generated rows of the shape of BlogFeedback, or on its own 52,397,
+which GPBENCH_MIRROR must hold. An iteration is one Newton step of the mean and one application of T(V): the sums
+Tᵀ diag(λ) T before and after the step, and the new variances, for which T is multiplied with a triangle. See
+``_timing.py`` for how things are measured.
 """
 
 import os
-import sys
-import time
+from time import thread_time
 
 import numpy as np
-import psutil
-from gpbench.schemes.general.settings import Observation
+from _timing import Iterations, Report, fit
 from scipy.linalg import blas
-from threadpoolctl import threadpool_limits
 
 from gpbench.bench.memory import peak_rss_mb, reset_peak
 from gpbench.config import load_config
 from gpbench.data.load import load
 from gpbench.data.scaling import ScaledRows, standardise
-from gpbench.model.basis import Basis
-from gpbench.model.gaussian import GaussianQ
-from gpbench.model.inducing import InducingRule
-from gpbench.model.kernels import make_kernel
-from gpbench.model.likelihoods import Logit, Ordinal, Poisson
-from gpbench.schemes.general.bound import SparseRows, bound_at, precision_factor, precision_of
-from gpbench.schemes.general.gvi_fixed_point import GVIFixedPoint
 
 N, D, M = 52_397, 280, 200
 BLOCK = 1024
-ROUNDS = 12
+MEMORY = 256
+"""Megabytes beyond the data that a batch scheme may take."""
+FIXED = {"hyperparameters": "fixed", "kernel": "se"}
 
 
-def generated(rng):
-    X = rng.standard_normal((N, D))
+def generated(n, d):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
     f = 1.0 + np.sin(X[:, 0]) + 0.8 * X[:, 1] * (X[:, 2] > 0)
     return X, rng.poisson(np.exp(np.clip(f, -4.0, 6.0)))
 
@@ -45,92 +38,60 @@ def blogfeedback():
     return ScaledRows(dataset.X, train, standardise(dataset.X, train)).array(), dataset.y[train]
 
 
-def sweep(rows, observation, q):
-    """T(V) at q, as the fixed point does it."""
-    at = bound_at(rows, observation, q)
-
-    def run():
-        _, g, h = rows.expectations(observation, at.mu, at.s)
-        precision = precision_of(rows.moments(weights=-2.0 * h, targets=g))
-        rows.variances(GaussianQ(q.mean, precision_factor(precision), "precision"))
-
-    return run
-
-
-def products(rows):
-    """The two products of a sweep, block by block: Tᵀ diag(λ) T, and T C⁻ᵀ for the variances."""
-    blocks = [T for _, T in rows.blocks()]
+def products(n, M):
+    """The products of an iteration, block by block: Tᵀ diag(λ) T twice, and T C⁻ᵀ for the variances."""
+    rng = np.random.default_rng(1)
+    sizes = [BLOCK] * (n // BLOCK) + ([n % BLOCK] if n % BLOCK else [])
+    blocks = [np.asfortranarray(rng.standard_normal((size, M))) for size in sizes]
     L = np.asfortranarray(np.tril(np.full((M, M), 1e-9), -1) + np.eye(M))  # may be applied again and again
-    G, out = np.zeros((M, M), order="F"), {len(T): np.array(T, order="F") for T in blocks}
+    G, out = np.zeros((M, M), order="F"), {size: np.empty((size, M), order="F") for size in sizes}
 
     def run():
+        for _ in range(2):
+            for T in blocks:
+                blas.dsyrk(1.0, T, trans=1, lower=1, c=G, overwrite_c=1)
         for T in blocks:
-            blas.dsyrk(1.0, T, trans=1, lower=1, c=G, overwrite_c=1)
-        for T in blocks:
+            np.copyto(out[len(T)], T)
             blas.dtrmm(1.0, L, out[len(T)], side=1, lower=1, trans_a=1, overwrite_b=1)
 
     return run
 
 
-def least(calls):
-    """Least processor time of each, measured turn by turn."""
-    best = dict.fromkeys(calls, np.inf)
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            start = time.process_time()
-            call()
-            best[name] = min(best[name], time.process_time() - start)
-    return best
+def add_options(parser):
+    parser.add_argument("--blogfeedback", action="store_true", help="the data set itself in place of generated rows")
 
 
-def fit(X, y):
-    """Seconds, megabytes, and a fit with fixed hyper-parameters."""
-    scheme = GVIFixedPoint(hyperparameters="fixed", kernel="se", inducing_rule="random")
+def whole_fit(report, X, y, M):
+    """Seconds, iterations and megabytes of a fit to its end."""
+    steps = []
     reset_peak()
-    before, start, cpu = psutil.Process().memory_info().rss / 2**20, time.perf_counter(), time.process_time()
-    found = scheme.fit(
-        X,
-        y,
-        inducing=InducingRule("random", count=M, seed=1),
-        likelihood=scheme.likelihood("count", 0),
-        classes=0,
-        rng=np.random.default_rng(0),
-        on_step=lambda _: None,
-    )
-    seconds = time.perf_counter() - start, time.process_time() - cpu
-    return seconds, peak_rss_mb() - before, found
+    before, start = peak_rss_mb(), thread_time()
+    fit("gvi-fixed-point", X, y, task="count", M=M, on_step=lambda step: steps.append(step.bound), **FIXED)
+    report.number("a fit to its end", thread_time() - start, "s", goal=60)
+    report.number("its iterations", len(steps))
+    report.number("memory beyond the data", peak_rss_mb() - before, "MB", limit=MEMORY)
+    if not (np.isfinite(steps).all() and steps[-1] >= steps[0]):
+        report.fail(f"the bound must rise; it went from {steps[0]} to {steps[-1]}")
 
 
 def main():
-    rng = np.random.default_rng(0)
-    real = sys.argv[1:] == ["blogfeedback"]
-    X, y = blogfeedback() if real else generated(rng)
-    (wall, cpu), grown, found = fit(X, y)
-    name = "BlogFeedback" if real else "generated rows"
-    print(f"{name} {len(X)} x {X.shape[1]}, M = {M}: {wall:.1f} s ({cpu:.1f} s of processor time; goal 60)")
-    print(
-        f"  {found.iterations} iterations, gradient {found.facts['gradient']:.1e} (goal 1e-5), bound {found.bound:.3f}"
-    )
-    print(f"  {grown:.0f} MB beyond the data (goal 256)")
-    basis = Basis(make_kernel("se", X.shape[1], variance=1.0, lengthscale=16.7, noise=0.05), X[:M].copy())
-    levels = np.minimum(y, 4)
-    observations = {
-        "counts": (Observation(Poisson(), 1.0, has_mean=True), y),
-        "two classes": (Observation(Logit()), (y > 0).astype(int)),
-        "ordinal": (Observation(Ordinal((-1.0, 0.0, 1.0, 2.0))), levels),
-    }
-    rows = SparseRows(basis, y, X=X, size=BLOCK)
-    calls = {"products": products(rows)}
-    q = GaussianQ.prior(M)
-    for kind, (observation, targets) in observations.items():
-        own = SparseRows.__new__(SparseRows)
-        own.__dict__.update(rows.__dict__, y=targets)
-        calls[kind] = sweep(own, observation, q)
-    seconds = least(calls)
-    for kind, value in seconds.items():
-        print(f"{kind:12} {1e3 * value:7.1f} ms  {value / seconds['products']:5.2f} of the products   (goal 1.5)")
+    with Report.of(__doc__, add_options) as report:
+        quick = report.options.quick
+        n, d, m = (4_000, 20, 50) if quick else (N, D, M)
+        X, y = blogfeedback() if report.options.blogfeedback and not quick else generated(n, d)
+        print(f"{'BlogFeedback' if report.options.blogfeedback else 'generated rows'} {X.shape}, M = {m}")
+        whole_fit(report, X, y, m)
+        tasks = {"count": y, "binary": (y > 0).astype(int), "ordinal": np.minimum(y, 4)}
+        for task, targets in tasks.items():
+            seconds, floors, pieces = [], [], {"products": products(len(X), m)}
+            for _ in range(3 if quick else 8):  # the second iteration of each fit: the fourth has nothing left to do
+                measured = Iterations(pieces, rounds=1, warm=1)
+                fit("gvi-fixed-point", X, targets, task=task, M=m, on_step=measured, newton_steps=1, **FIXED)
+                seconds += measured.seconds
+                floors += measured.pieces["products"]
+            report.seconds(f"{task}: an iteration", seconds, unit="ms")
+            report.ratio(f"{task}: an iteration / its products", seconds, floors, goal=1.5)
 
 
 if __name__ == "__main__":
-    with threadpool_limits(1):
-        main()
+    main()

@@ -1,29 +1,17 @@
-"""What one iteration of x-gpc costs, against the pieces that it cannot do without, in one run on one BLAS thread.
+"""What one iteration of x-gpc costs, against the pieces that it cannot do without.
 
-Run ``python benchmarks/bench_step.py``. Everything is measured turn by turn in many short rounds (pieces, step, pieces,
-step ...) and the least of each is compared, so that other work on the machine does not decide the ratios.
+The pieces are the linear algebra of a step, one by one and one after the other on the buffers of a step; see
+``_timing.py`` for how they are measured. Rows lie in a file, as the harness has them. Usage: bench_step.py [--quick]
 """
 
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+from _timing import Iterations, Report, fit, per_iteration, seconds_of, turns
 from scipy.linalg import blas, lapack
-from threadpoolctl import threadpool_limits
-
-from gpbench.model.kernels import make_kernel
-from gpbench.model.likelihoods import likelihood
-from gpbench.model.posterior import Posterior
-from gpbench.optimize.hyper import KernelSteps
-from gpbench.optimize.minibatch import Minibatches
-from gpbench.schemes.xgpc import XGPC, State
 
 M, B, D = 100, 100, 20
-ROUNDS, CALLS = 100, 10
-MANY, FEW = 10_000_000, 10_000
-PREDICTED = 200_000
-RUN = 3_000  # iterations of a short run with default settings
 
 
 class Lazy:
@@ -105,68 +93,50 @@ def sequence(rng):
     return call
 
 
-def stepper(X, y, Z, seed):
-    """Functions that take one fixed step, and one with the hyper-parameters' gradient and move."""
-    state = State(make_kernel("se-ard", D, variance=1.0, lengthscale=D**0.5, noise=0.05), Z)
-    batches = Minibatches(len(X), B, rng=np.random.default_rng(seed))
-    adam = KernelSteps(state.basis.kernel, rate=1e-4, decay=200.0, noise_floor=1e-4)
-
-    def fixed():
-        rows = batches.draw()
-        state.step(X[rows], y[rows].astype(np.float64), scale=batches.scale, rate=0.02)
-
-    def learning():
-        rows = batches.draw()
-        target, gradient = state.target_and_gradient(X[rows], y[rows].astype(np.float64), scale=batches.scale)
-        state.update(target, rate=0.02)
-        state.move(adam.step(state.basis.kernel, gradient, t=0, Z=Z), keep="sites")
-
-    return state, fixed, learning
-
-
-def microseconds(call, calls=CALLS):
-    start = time.perf_counter()
-    for _ in range(calls):
-        call()
-    return (time.perf_counter() - start) / calls * 1e6
-
-
 def main():
-    rng = np.random.default_rng(0)
-    Z = rng.standard_normal((M, D))
-    with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
-        print(f"M = b = {M}, d = {D}, float64, one thread; least of {ROUNDS} rounds, us")
-        X_many = write_rows(Path(folder) / "rows.npy", MANY, rng)
-        X_few = Lazy(np.array(X_many.values[:FEW]), X_many.mean, X_many.scale)
-        y = np.where(rng.random(MANY) < 0.5, -1, 1).astype(np.int8)
-        calls = pieces(rng)
-        adam = KernelSteps(
-            XGPC().initial_kernel(D), rate=1.0, decay=1.0, noise_floor=0.0, thinning=XGPC().hyper_thinning
+    with Report.of(__doc__) as report, tempfile.TemporaryDirectory() as folder:
+        quick = report.options.quick
+        rounds, pairs, iterations, run = (3, 2, 30, 60) if quick else (100, 15, 500, 3_000)
+        many, few, predicted = (20_000, 2_000, 2_000) if quick else (10_000_000, 10_000, 200_000)
+        rng = np.random.default_rng(0)
+        X_many = write_rows(Path(folder) / "rows.npy", many, rng)
+        X_few = Lazy(np.array(X_many.values[:few]), X_many.mean, X_many.scale)
+        y = (rng.random(many) < 0.5).astype(np.int64)
+        common = {"M": M, "batch_size": B, "stop": "none"}
+        fixed = {**common, "hyperparameters": "fixed"}
+
+        print(f"x-gpc, M = b = {M}, d = {D}, float64, one thread")
+        floors = pieces(rng)
+        measured = Iterations({**floors, "pieces in sequence": sequence(rng)}, rounds=rounds, calls=10)
+        fit("x-gpc", X_few, y[:few], on_step=measured, **fixed)
+        for name, values in measured.pieces.items():
+            report.seconds(name, values)
+        report.seconds("step", measured.seconds)
+        needed = np.sum([measured.pieces[name] for name in floors], axis=0)
+        report.ratio("step / sum of its pieces", measured.seconds, needed, goal=1.3)
+        report.ratio("step / pieces in sequence", measured.seconds, measured.pieces["pieces in sequence"], goal=1.3)
+
+        def of(X, count=iterations, **settings):
+            return lambda: per_iteration("x-gpc", X, y[: len(X)], iterations=count, **{**common, **settings})
+
+        found = turns(
+            {
+                "fixed": of(X_few, **fixed),
+                # a step of the hyper-parameters at each iteration, so small that the kernel stays what it is
+                "with gradient": of(X_few, hyper_thinning=1e9, hyper_rate=1e-6),
+                "many": of(X_many, **fixed),
+            },
+            rounds=pairs,
         )
-        state, calls["step, n = 1e4"], calls["step with gradient"] = stepper(X_few, y[:FEW], Z, 1)
-        _, calls["step, n = 1e7"], _ = stepper(X_many, y, Z, 2)
-        calls["pieces in sequence"] = sequence(rng)
-        for call in calls.values():
-            microseconds(call)
-        rounds = [{name: microseconds(call) for name, call in calls.items()} for _ in range(ROUNDS)]
-        least = {name: min(each[name] for each in rounds) for name in calls}
-        for name, value in least.items():
-            print(f"  {name:<22} {value:8.1f}")
-        needed = sum(value for name, value in least.items() if not name.startswith(("step", "pieces")))
-        fixed = least["step, n = 1e4"]
-        print(f"  sum of the pieces      {needed:8.1f}")
-        print(f"  step / sum of its pieces   (goal 1.3)  {fixed / needed:.2f}")
-        print(f"  step / pieces in sequence  (goal 1.3)  {fixed / least['pieces in sequence']:.2f}")
-        more = least["step with gradient"] / fixed
-        print(f"  with gradient / fixed      (goal 3)    {more:.2f}")
-        share = np.mean([adam.due(t) for t in range(RUN)])
-        print(f"  mean of {RUN} iterations / fixed (goal 3)  {1 + share * (more - 1):.2f}")
-        print(f"  n = 1e7 / n = 1e4          (goal 1.1)  {least['step, n = 1e7'] / fixed:.2f}")
-        posterior = Posterior((state.latent(),), likelihood("logit"), classes=2)
-        X = X_many.values[:PREDICTED].astype(np.float64)
+        report.ratio("with gradient / fixed", found["with gradient"], found["fixed"], goal=3)
+        report.ratio(f"n = {many:.0e} / n = {few:.0e}", found["many"], found["fixed"], goal=1.1)
+        found = turns({"fixed": of(X_few, run, **fixed), "run": of(X_few, run)}, rounds=2 if quick else 3)
+        report.ratio(f"mean of {run} iterations / fixed", found["run"], found["fixed"], goal=3)
+
+        posterior, X = measured.last.posterior(), X_many.values[:predicted].astype(np.float64)
         posterior.predict(X)
-        seconds = min(microseconds(lambda: posterior.predict(X), 1) for _ in range(3)) / 1e6
-        print(f"  prediction             (goal 800,000)  {PREDICTED / seconds:,.0f} rows/s")
+        speed = predicted / min(seconds_of(lambda: posterior.predict(X)) for _ in range(3))
+        print(f"  prediction: {speed:,.0f} rows a second   [goal 800,000]")
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ Paths in a file are relative to that file. An empty variable counts as unset.
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gpbench
 from gpbench.errors import UsageError, unknown_name
+from gpbench.toml import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +84,7 @@ def load_config(
     ------
     UsageError
         A configuration file that is no TOML, or holds an unknown name or a value of the wrong kind; a folder that is
-        a file.
+        a file or cannot be one; ``~name`` of nobody.
     """
     variables = os.environ if environ is None else environ
     here = Path.cwd() if folder is None else folder
@@ -103,7 +103,7 @@ def load_config(
     return Config(
         data=_folder(here, values["data"], origins["data"]),
         results=_folder(here, values["results"], origins["results"]),
-        mirror=mirror if mirror is None or "://" in mirror else str(here / Path(mirror).expanduser()),
+        mirror=mirror if mirror is None or "://" in mirror else str(_path(here, mirror, origins["mirror"])),
         origins=origins,
     )
 
@@ -128,26 +128,31 @@ def _from_files(here: Path) -> list[tuple[str, str, str]]:
         path = here / file
         if not path.is_file():
             continue
-        try:
-            table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise UsageError(f"{path} cannot be read as TOML: {error}") from error
+        table = read_toml(path)
         for part in section:
-            table = table.get(part, {}) if isinstance(table, dict) else table
-        place = f"{file} [{'.'.join(section)}]" if section else file
-        if not isinstance(table, dict):
-            raise UsageError(f"{place} must be a table of settings; got {table!r}")
-        for name, value in table.items():
-            if name not in _VARIABLES:
-                raise UsageError(f"{place}: {unknown_name('setting', name, _VARIABLES)}")
-            if not isinstance(value, str) or not value.strip():
-                raise UsageError(f"{place}: {name} must be a text that names a place; got {value!r}")
-            found.append((name, value.strip(), place))
+            table = table.table(part)
+        table.only(_VARIABLES, kind="setting")
+        origin = f"{file} [{'.'.join(section)}]" if section else file
+        found += [(name, table.text(name).strip(), origin) for name in table]
     return found
 
 
 def _folder(here: Path, text: str, origin: str) -> Path:
-    path = here / Path(text).expanduser()
-    if path.exists() and not path.is_dir():
+    path = _path(here, text, origin)
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:  # a name that is too long, or holds what no name may hold
+        raise UsageError(f"{text!r} cannot be a folder: {error} (set by {origin})") from error
+    barred = path.exists() and not path.is_dir()
+    if barred:
         raise UsageError(f"{path} must be a folder; it is a file (set by {origin})")
     return path
+
+
+def _path(here: Path, text: str, origin: str) -> Path:
+    try:
+        return here / Path(text).expanduser()
+    except RuntimeError as error:  # ~name without a user of that name
+        raise UsageError(f"{text}: there is no such user, or it has no home folder (set by {origin})") from error

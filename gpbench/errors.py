@@ -8,8 +8,11 @@
     |   `-- DataUnavailable     3   a data set that cannot be had from any place
     |-- NumericalError          1   a factorisation or a bound that broke down; the cell fails alone
     |-- StoreError              1   a results folder or file that cannot be read or written
+    |   `-- NotComputed         1   arrays of a picture that a step of `gpbench reproduce` has not stored yet
     |-- PluginError             1   a third-party method or data set that does not load
     `-- PeerError               1   the process of a rival that crashed, hangs, or says what is no message
+
+    GpbenchWarning              what went on nevertheless; the command line shows it on one line
 
 Messages say what was expected and what was got. The exit codes are those of the command line.
 """
@@ -26,6 +29,8 @@ __all__ = [
     "DataError",
     "DataUnavailable",
     "GpbenchError",
+    "GpbenchWarning",
+    "NotComputed",
     "NumericalError",
     "PeerError",
     "PluginError",
@@ -34,6 +39,9 @@ __all__ = [
     "reason",
     "unknown_name",
 ]
+
+
+_FEW = 12  # names that are all listed where none is near
 
 
 class GpbenchError(Exception):
@@ -66,12 +74,20 @@ class StoreError(GpbenchError):
     """A results folder or file cannot be read or written."""
 
 
+class NotComputed(StoreError):
+    """What a picture needs beyond its cells is not stored, or was made of other results; the message names it."""
+
+
 class PluginError(GpbenchError):
     """A method or data set of a third-party package does not load."""
 
 
 class PeerError(GpbenchError):
     """The process of a rival crashed, hangs, or says what is no message; the text holds its last words."""
+
+
+class GpbenchWarning(UserWarning):
+    """Something is wrong or missing, and gpbench goes on nevertheless; the message says how."""
 
 
 def reason(error: OSError) -> str:
@@ -95,5 +111,11 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """
     names = sorted(known)
     near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    elif len(names) <= _FEW:
+        hint = f"known: {', '.join(names)}"
+    else:
+        nearest = get_close_matches(name.lower(), names, n=5, cutoff=0.0)
+        hint = f"the nearest of the {len(names)} that are known: {', '.join(nearest)}"
     return UsageError(f"unknown {kind} {name!r}; {hint}")

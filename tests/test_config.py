@@ -52,6 +52,11 @@ def test_home_is_expanded(tmp_path, monkeypatch):
     assert load(tmp_path, {"GPBENCH_DATA": "~/x"}).data == tmp_path / "home" / "x"
 
 
+def test_a_byte_order_mark_counts_for_nothing(tmp_path):
+    (tmp_path / "gpbench.toml").write_bytes(b'\xef\xbb\xbfmirror = "m"\r\n')
+    assert load(tmp_path).mirror == str(tmp_path / "m")
+
+
 def test_other_tables_of_a_pyproject_are_not_ours(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.ruff]\nline-length = 3\n[project]\nname = "x"\n')
     assert load(tmp_path).mirror is None
@@ -60,13 +65,13 @@ def test_other_tables_of_a_pyproject_are_not_ours(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("gpbench.toml", "data = [", r"gpbench\.toml cannot be read as TOML"),
-        ("gpbench.toml", b"\xff\xfe", r"gpbench\.toml cannot be read as TOML"),
-        ("gpbench.toml", "data = 3", r"gpbench\.toml: data must be a text that names a place; got 3"),
-        ("gpbench.toml", 'mirror = ""', "mirror must be a text that names a place; got ''"),
-        ("gpbench.toml", 'miror = "x"', r"gpbench\.toml: unknown setting 'miror'; did you mean mirror\?"),
-        ("pyproject.toml", "tool.gpbench = 3", r"pyproject\.toml \[tool\.gpbench\] must be a table of settings; got 3"),
-        ("pyproject.toml", "[tool.gpbench]\nx = 1", r"\[tool\.gpbench\]: unknown setting 'x'"),
+        ("gpbench.toml", "data = [", r"gpbench\.toml is no TOML"),
+        ("gpbench.toml", b"\xff\xfe", r"gpbench\.toml is no TOML"),
+        ("gpbench.toml", "data = 3", r"gpbench\.toml, line 1: data must be a text; got 3"),
+        ("gpbench.toml", 'mirror = ""', "mirror must be a text; got ''"),
+        ("gpbench.toml", 'miror = "x"', r"gpbench\.toml, line 1: unknown setting 'miror'; did you mean mirror\?"),
+        ("pyproject.toml", "tool.gpbench = 3", r"pyproject\.toml, line 1: \[tool\]: gpbench must be a table; got 3"),
+        ("pyproject.toml", "[tool.gpbench]\nx = 1", r"pyproject\.toml, line 2: \[tool\.gpbench\]: unknown setting 'x'"),
     ],
 )
 def test_wrong_files_are_refused(tmp_path, file, text, message):
@@ -79,6 +84,18 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "f").write_text("")
     with pytest.raises(UsageError, match=r"f must be a folder; it is a file \(set by GPBENCH_RESULTS\)"):
         load(tmp_path, {"GPBENCH_RESULTS": "f"})
+
+
+@pytest.mark.parametrize("variable", ["GPBENCH_DATA", "GPBENCH_RESULTS", "GPBENCH_MIRROR"])
+def test_the_home_of_nobody_is_refused(tmp_path, variable):
+    with pytest.raises(UsageError, match=rf"~nosuchuser/x: there is no such user.* \(set by {variable}\)"):
+        load(tmp_path, {variable: "~nosuchuser/x"})
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "a\0b"])
+def test_a_name_that_no_folder_can_have_is_refused(tmp_path, name):
+    with pytest.raises(UsageError, match=r"cannot be a folder: .* \(set by GPBENCH_DATA\)"):
+        load(tmp_path, {"GPBENCH_DATA": name})
 
 
 def test_unknown_flag(tmp_path):

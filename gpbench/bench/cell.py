@@ -12,18 +12,27 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping  # noqa: TC003  # gpbench.typed reads the annotations
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpbench.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["CONTENT", "FORMAT", "SEEDS", "SPLIT", "CellSpec", "Identity", "Limits", "SplitSpec", "canonical"]
+__all__ = [
+    "CONTENT",
+    "FORMAT",
+    "SEEDS",
+    "SPLIT",
+    "CellSpec",
+    "Identity",
+    "Limits",
+    "OriginSpec",
+    "SplitSpec",
+    "canonical",
+]
 
 #: Version of the stored results' format; part of every key.
 FORMAT = 1
@@ -162,6 +171,28 @@ class SplitSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OriginSpec:
+    """The cell whose hyper-parameters another one is given.
+
+    Attributes
+    ----------
+    key : str
+    method, version : str, int
+    settings : mapping
+    """
+
+    key: str
+    method: str
+    version: int
+    settings: Mapping[str, Any] = field(hash=False)
+
+    def description(self) -> dict[str, Any]:
+        """As it stands in a result."""
+        settings = dict(sorted(self.settings.items()))
+        return {"key": self.key, "method": self.method, "version": self.version, "settings": settings}
+
+
+@dataclass(frozen=True, kw_only=True)
 class CellSpec:
     """What one cell is, completely.
 
@@ -181,8 +212,8 @@ class CellSpec:
         Name of p(y | f).
     scaling : str
         How the inputs are scaled by the training rows; see :mod:`gpbench.data.scaling`.
-    origin : mapping or None
-        The cell whose hyper-parameters this one is given: its ``key``, ``method``, ``version`` and ``settings``.
+    origin : OriginSpec or None
+        The cell whose hyper-parameters this one is given.
     """
 
     method: str
@@ -195,7 +226,7 @@ class CellSpec:
     seed: int
     likelihood: str
     scaling: str = "standard"
-    origin: Mapping[str, Any] | None = field(default=None, hash=False)
+    origin: OriginSpec | None = None
 
     def identity(self) -> Identity:
         """The canonical description, and its key."""
@@ -211,7 +242,7 @@ class CellSpec:
             "scaling": self.scaling,
             "split": self.split.description(),
             "seed": self.seed,
-            "origin": None if self.origin is None else dict(self.origin),
+            "origin": None if self.origin is None else self.origin.description(),
         }
         return Identity({name: found[name] for name in _PARTS if found[name] is not None})
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpbench.bench.cell import CellSpec, Limits, SplitSpec
-from gpbench.bench.origin import check_likelihoods, origin_entry
+from gpbench.bench.cell import Limits, SplitSpec
+from gpbench.bench.choices import check_likelihoods
 from gpbench.bench.runner import Task, inducing_rule
 from gpbench.bench.sources import Source, opened
 from gpbench.data.splits import Protocol
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpbench.bench.choices import Choice
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
-    from gpbench.model.likelihoods import Likelihood
 
 __all__ = ["Request", "expand", "protocol_of"]
 
@@ -87,57 +86,47 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
         choice.method.build(choice.settings)  # settings that contradict one another are said before data are fetched
     tasks: list[Task] = []
     seen: set[tuple[str, str]] = set()
-    for place in request.sources:
-        dataset = opened(place, progress)
+    for source in request.sources:
+        dataset = opened(source, progress)
         if (dataset.id, dataset.checksum) in seen:
             raise UsageError(f"data set {dataset.id} is named twice")
         seen.add((dataset.id, dataset.checksum))
-        for choice in request.choices:
-            _check_choice(choice, dataset, protocol)
         count = protocol.count(dataset)
-        for index in _indices(request, count, dataset):
+        indices = _indices(request, count, dataset)
+        limit = request.limits.train_rows
+        fewest = min((protocol.training_rows(dataset, index, train_rows=limit) for index in indices), default=dataset.n)
+        for choice in request.choices:
+            _check_choice(choice, dataset, protocol, rows=fewest)
+        for index in indices:
             split = SplitSpec(protocol=protocol.text, index=index, count=count, seed=request.seed)
-            tasks += [_task(request, choice, dataset, place=place, split=split) for choice in request.choices]
+            tasks += [_task(request, choice, dataset, source=source, split=split) for choice in request.choices]
     return tasks
 
 
-def _task(request: Request, choice: Choice, dataset: Dataset, *, place: Source, split: SplitSpec) -> Task:
+def _task(request: Request, choice: Choice, dataset: Dataset, *, source: Source, split: SplitSpec) -> Task:
     """The cell of a choice on one split, and that of its origin."""
     origin = None
     if choice.origin is not None:
-        origin = _task(request, choice.origin, dataset, place=place, split=split)
-    spec = CellSpec(
-        method=choice.method.id,
-        version=choice.method.version,
-        settings=choice.settings,
-        limits=request.limits,
-        dataset=dataset.id,
-        checksum=dataset.checksum,
-        split=split,
-        seed=request.seed,
-        likelihood=_likelihood(choice, dataset).name,
-        scaling=request.scaling,
-        origin=None if origin is None else origin_entry(origin.spec.key, origin.method, origin.spec.settings),
-    )
+        origin = _task(request, choice.origin, dataset, source=source, split=split)
+    spec = choice.cell(dataset, limits=request.limits, split=split, seed=request.seed, scaling=request.scaling)
     return Task(
-        spec=spec, method=choice.method, source=place, threads=request.threads, jobs=request.jobs, origin=origin
+        spec=spec, method=choice.method, source=source, threads=request.threads, jobs=request.jobs, origin=origin
     )
 
 
-def _likelihood(choice: Choice, dataset: Dataset) -> Likelihood:
-    return choice.method.build(choice.settings).likelihood(dataset.task, len(dataset.classes))
+def _check_choice(choice: Choice, dataset: Dataset, protocol: Protocol, *, rows: int) -> None:
+    """See that a method, and the one that it has its hyper-parameters from, can do a data set with its settings.
 
-
-def _check_choice(choice: Choice, dataset: Dataset, protocol: Protocol) -> None:
-    """See that a method, and the one that it has its hyper-parameters from, can do a data set with its settings."""
+    ``rows`` is the number of training rows of the split that has the fewest.
+    """
     choice.method.check_task(dataset.task, dataset.id)
-    likelihood = _likelihood(choice, dataset)
+    likelihood = choice.likelihood(dataset)
     _check_kernel(choice, dataset)
     if protocol.kind != "active":  # there the active set gives the inducing inputs
-        _check_inducing(choice, dataset)
+        _check_inducing(choice, dataset, protocol, rows=rows)
     if choice.origin is not None:
-        _check_choice(choice.origin, dataset, protocol)
-        check_likelihoods(choice, likelihood, _likelihood(choice.origin, dataset), dataset=dataset)
+        _check_choice(choice.origin, dataset, protocol, rows=rows)
+        check_likelihoods(choice, likelihood, choice.origin.likelihood(dataset), dataset=dataset)
 
 
 def _indices(request: Request, count: int, dataset: Dataset) -> Sequence[int]:
@@ -159,14 +148,20 @@ def _check_kernel(choice: Choice, dataset: Dataset) -> None:
             raise UsageError(f"method {choice.method.id}: {error}") from None
 
 
-def _check_inducing(choice: Choice, dataset: Dataset) -> None:
-    """Refuse more inducing points than the data set has rows; a training part that is too small fails its cell."""
+def _check_inducing(choice: Choice, dataset: Dataset, protocol: Protocol, *, rows: int) -> None:
+    """Refuse more inducing points than a split has training rows."""
     rule = inducing_rule(choice.settings, seed=0)
-    if rule.rule != "none":
-        try:
-            rule.number(dataset.n)
-        except UsageError as error:
-            raise UsageError(f"method {choice.method.id} on {dataset.id}: {error}") from None
+    if rule.rule == "none":
+        return
+    try:
+        rule.number(rows)
+    except UsageError as error:
+        asked = choice.settings["inducing"]
+        fits = rows // 10 * 10 or rows
+        raise UsageError(
+            f"method {choice.method.id} on {dataset.id}, {protocol.text}: fewer training rows than inducing points: "
+            f"{rows} training rows, {asked} inducing points; --inducing {fits} fits"
+        ) from error
 
 
 def protocol_of(split: str | None, folds: int | None) -> str:

@@ -40,26 +40,26 @@ def _registry() -> _Registry:
     found = {each.id: each for each in BUILT_IN}
     problems: list[PluginError] = []
     for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
-        place = f"plug-in {entry.name!r} ({entry.value})"
+        plugin = f"plug-in {entry.name!r} ({entry.value})"
         try:
             loaded = entry.load()
             offered = [loaded] if isinstance(loaded, Method) else list(loaded)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a third party's module can raise anything
-            problems.append(PluginError(f"{place} does not load: {type(error).__name__}: {error}"))
+            problems.append(PluginError(f"{plugin} does not load: {type(error).__name__}: {error}"))
             continue
-        problems.extend(_admit(found, offered, place))
+        problems.extend(_admit(found, offered, plugin))
     return _Registry(MappingProxyType(found), tuple(problems))
 
 
-def _admit(found: dict[str, Method], offered: Iterable[Any], place: str) -> list[PluginError]:
+def _admit(found: dict[str, Method], offered: Iterable[Any], plugin: str) -> list[PluginError]:
     problems = []
     for each in offered:
         if not isinstance(each, Method):
-            problems.append(PluginError(f"{place} must offer Method objects; got {each!r}"))
+            problems.append(PluginError(f"{plugin} must offer Method objects; got {each!r}"))
         elif not (isinstance(each.id, str) and isinstance(each.title, str) and isinstance(each.tasks, frozenset)):
-            problems.append(PluginError(f"{place}: id and title must be texts, and tasks a frozenset; got {each!r}"))
+            problems.append(PluginError(f"{plugin}: id and title must be texts, and tasks a frozenset; got {each!r}"))
         elif each.id in found:
-            problems.append(PluginError(f"{place} offers method {each.id!r}, an id that is taken"))
+            problems.append(PluginError(f"{plugin} offers method {each.id!r}, an id that is taken"))
         else:
             found[each.id] = each
     return problems

@@ -22,13 +22,14 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
-from gpbench.bench.cell import FORMAT, CellSpec, Limits, SplitSpec, canonical
-from gpbench.errors import StoreError, UsageError
+from gpbench.bench.cell import FORMAT, CellSpec, Limits, OriginSpec, SplitSpec, canonical
+from gpbench.errors import StoreError
+from gpbench.typed import Table, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["COLUMNS", "STATUSES", "Problem", "Result"]
+__all__ = ["COLUMNS", "STATUSES", "FormatError", "Problem", "Result"]
 
 #: How a cell can end.
 STATUSES = ("ok", "failed", "timeout", "interrupted")
@@ -39,11 +40,15 @@ COLUMNS = ("seconds", "iteration", "nll", "error", "bound")
 #: Metrics that the result of every cell names.
 _METRICS = ("nll", "error", "train_seconds")
 
-#: Fields beside the description that every stored result has.
+#: No float is that large; JSON can hold an integer of hundreds of digits.
+_TOO_LARGE = 2**1023
+
+#: Fields beside the description that every stored result has; null where there is nothing to say.
 _OUTCOME = ("key", "status", "stopped_by", "metrics", "trace", "provenance", "problem")
 
-#: Parts of the provenance that are relied on, where they are given: name -> kind.
-_PROVENANCE = {"cpu": str, "threads": int, "jobs": int, "start": str, "end": str}
+
+class FormatError(StoreError):
+    """A result of another format than this one: an earlier or a later gpbench wrote it."""
 
 
 @dataclass(frozen=True)
@@ -158,179 +163,97 @@ class Result(CellSpec):
 
         Raises
         ------
+        FormatError
+            It is of another format.
         StoreError
-            It is none of this format, or not whole; the message says what is wrong, and not where.
+            It is no result, or not whole; the message says what is wrong, and not where.
         """
         if not isinstance(content, dict):
-            raise StoreError(f"expected a result, a table of JSON; got {_shown(content)}")
-        if type(content.get("format")) is not int or content["format"] != FORMAT:
-            raise StoreError(f"its format must be {FORMAT}; got {_shown(content.get('format'))}")
-        description = [each.name for each in fields(CellSpec) if each.name != "origin"]
-        if missing := [name for name in (*_OUTCOME, *description) if name not in content]:
-            raise StoreError(f"it lacks {', '.join(missing)}")
-        known = {"format", "digest", "arrays_sha256", "origin", *description, *_OUTCOME}
-        if strange := [str(name) for name in content if name not in known]:
-            raise StoreError(f"it holds {', '.join(strange)}, which format {FORMAT} does not know")
-        read = _Reader(content)
-        status = read.one_of("status", STATUSES)
+            raise StoreError(f"expected a result, a table of JSON; got {shortened(content)}")
+        number = content.get("format")
+        if type(number) is not int or number != FORMAT:
+            raise FormatError(f"its format must be {FORMAT}; got {shortened(number)}")
+        described = {each.name for each in fields(CellSpec)}
+        if missing := [name for name in (*_OUTCOME, *described - {"origin"}) if name not in content]:
+            raise StoreError(f"it lacks {', '.join(sorted(missing))}")
+        table = Table({name: value for name, value in content.items() if value is not None}, error=StoreError)
+        table.only((*described, *_OUTCOME, "format", "arrays_sha256", "digest"), kind=f"field of format {FORMAT}")
+        status = table.text("status", among=STATUSES)
         result = cls(
-            method=read.text("method"),
-            version=read.integer("version"),
-            settings=read.table("settings"),
-            limits=_limits(read.table("limits")),
-            dataset=read.text("dataset"),
-            checksum=read.text("checksum"),
-            split=_split(read.table("split")),
-            seed=read.integer("seed"),
-            likelihood=read.text("likelihood"),
-            scaling=read.text("scaling"),
-            origin=_origin(read.table("origin")) if content.get("origin") is not None else None,
+            method=table.text("method"),
+            version=table.integer("version"),
+            settings=dict(table.table("settings")),
+            limits=table.table("limits").build(Limits),
+            dataset=table.text("dataset"),
+            checksum=table.text("checksum"),
+            split=table.table("split").build(SplitSpec),
+            seed=table.integer("seed", least=0),
+            likelihood=table.text("likelihood"),
+            scaling=table.text("scaling"),
+            origin=table.table("origin").build(OriginSpec) if "origin" in table else None,
             status=status,
-            stopped_by=read.optional("stopped_by", read.text),
-            metrics=_metrics(read.table("metrics"), finished=status == "ok"),
-            trace=_trace(read.table("trace")),
-            provenance=_provenance(read.table("provenance")),
-            problem=_problem(read.table("problem")) if content["problem"] is not None else None,
-            arrays_sha256=read.optional("arrays_sha256", read.text) if "arrays_sha256" in content else None,
+            stopped_by=table.text("stopped_by", None),
+            metrics=_metrics(table.table("metrics"), finished=status == "ok"),
+            trace=_trace(table.table("trace")),
+            provenance=_provenance(table.table("provenance")),
+            problem=table.table("problem").build(Problem) if "problem" in table else None,
+            arrays_sha256=table.text("arrays_sha256", None),
         )
         digest = _digest(content)  # before the key is made: it says what has no place in JSON
         if "digest" in content and content["digest"] != digest:
             raise StoreError("its content does not match its digest")
+        if not 0 <= result.split.index < result.split.count:
+            raise StoreError(f"split: index must lie in 0..count - 1; got {result.split.index} of {result.split.count}")
         if (result.problem is None) != result.finished:
             raise StoreError(f"a cell has a problem unless its status is ok; got {status} and {result.problem}")
         if result.key != content["key"]:
-            raise StoreError(f"its key {_shown(content['key'])} does not belong to its description")
+            raise StoreError(f"its key {shortened(content['key'])} does not belong to its description")
         return result
 
 
-class _Reader:
-    """Typed fields of a table of JSON; errors say what was expected and what was got."""
-
-    def __init__(self, body: Mapping[str, Any], within: str = "") -> None:
-        self._body = body
-        self._within = f"{within}." if within else ""
-
-    def text(self, name: str) -> str:
-        value = self._body.get(name)
-        if not isinstance(value, str):
-            raise self._error(name, "a text")
-        return value
-
-    def integer(self, name: str) -> int:
-        value = self._body.get(name)
-        if type(value) is not int:
-            raise self._error(name, "an integer")
-        return value
-
-    def number(self, name: str) -> float | None:
-        value = self._body.get(name)
-        if value is not None and not _is_number(value):
-            raise self._error(name, "a finite number or null")
-        return value
-
-    def table(self, name: str) -> dict[str, Any]:
-        value = self._body.get(name)
-        if not isinstance(value, dict):
-            raise self._error(name, "a table")
-        return value
-
-    def one_of(self, name: str, allowed: Sequence[str]) -> str:
-        value = self._body.get(name)
-        if not isinstance(value, str) or value not in allowed:
-            raise self._error(name, f"one of {', '.join(allowed)}")
-        return value
-
-    def optional(self, name: str, read: Callable[[str], str]) -> str | None:
-        return None if self._body.get(name) is None else read(name)
-
-    def _error(self, name: str, expected: str) -> StoreError:
-        return StoreError(f"{self._within}{name} must be {expected}; got {_shown(self._body.get(name))}")
-
-
-def _limits(body: Mapping[str, Any]) -> Limits:
-    known = [each.name for each in fields(Limits)]
-    if strange := [name for name in body if name not in known]:
-        raise StoreError(f"limits must be among {', '.join(known)}; got {', '.join(strange)}")
-    try:
-        return Limits(**body)
-    except UsageError as error:
-        raise StoreError(str(error)) from None
-
-
-def _split(body: Mapping[str, Any]) -> SplitSpec:
-    read = _Reader(body, "split")
-    found = SplitSpec(
-        protocol=read.text("protocol"),
-        index=read.integer("index"),
-        count=read.integer("count"),
-        seed=read.integer("seed"),
-    )
-    if not 0 <= found.index < found.count:
-        raise StoreError(f"split.index must lie in 0..count - 1; got {found.index} of {found.count}")
-    return found
-
-
-def _origin(body: dict[str, Any]) -> dict[str, Any]:
-    read = _Reader(body, "origin")
-    read.text("key"), read.text("method"), read.integer("version"), read.table("settings")
-    return body
-
-
-def _metrics(body: Mapping[str, Any], *, finished: bool) -> dict[str, float | None]:
-    read = _Reader(body, "metrics")
-    if missing := [name for name in _METRICS if name not in body]:
+def _metrics(table: Table, *, finished: bool) -> dict[str, float | None]:
+    """Numbers, or null for one that was not finite; a cell that ended well has the first three."""
+    if missing := [name for name in _METRICS if name not in table]:
         raise StoreError(f"metrics lacks {', '.join(missing)}")
-    found = {name: read.number(name) for name in body}
-    if finished and None in (found["nll"], found["error"], found["train_seconds"]):
+    for name, value in table.items():
+        if not (value is None or _is_finite(value)):
+            raise table.error(f"{name} must be a finite number or null; got {shortened(value)}")
+    if finished and None in [table[name] for name in _METRICS]:
         raise StoreError(f"metrics of a cell that ended well must hold the numbers {', '.join(_METRICS)}; got null")
-    return found
+    return dict(table)
 
 
-def _trace(body: Mapping[str, Any]) -> dict[str, list[Any]]:
-    if set(body) != set(COLUMNS):
-        raise StoreError(f"trace must hold the lists {', '.join(COLUMNS)}; got {', '.join(map(str, body)) or 'none'}")
-    for name in COLUMNS:
-        column = body[name]
+def _trace(table: Table) -> dict[str, list[Any]]:
+    if set(table) != set(COLUMNS):
+        raise table.error(f"expected the lists {', '.join(COLUMNS)}; got {', '.join(map(str, table)) or 'none'}")
+    for name, column in table.items():
         if not isinstance(column, list):
-            raise StoreError(f"trace.{name} must be a list; got {_shown(column)}")
+            raise table.error(f"{name} must be a list; got {shortened(column)}")
         may_lack = name not in ("seconds", "iteration")
         for value in column:
-            if not (_is_number(value) or (value is None and may_lack)):
+            if not (_is_finite(value) or (value is None and may_lack)):
                 kind = "finite numbers or null" if may_lack else "finite numbers"
-                raise StoreError(f"trace.{name} must hold {kind}; got {_shown(value)}")
-    lengths = {name: len(body[name]) for name in COLUMNS}
+                raise table.error(f"{name} must hold {kind}; got {shortened(value)}")
+    lengths = {name: len(table[name]) for name in COLUMNS}
     if len(set(lengths.values())) > 1:
         words = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise StoreError(f"the lists of trace must be equally long; got {words}")
-    return dict(body)
+        raise table.error(f"expected lists of one length; got {words}")
+    return dict(table)
 
 
-def _provenance(body: dict[str, Any]) -> dict[str, Any]:
-    for name, kind in _PROVENANCE.items():
-        if name in body and type(body[name]) is not kind:
-            word = "a text" if kind is str else "an integer"
-            raise StoreError(f"provenance.{name} must be {word}; got {_shown(body[name])}")
-    return body
+def _provenance(table: Table) -> dict[str, Any]:
+    """What is relied on is of its type, where it is given; the rest may be anything."""
+    for name in ("cpu", "start", "end"):
+        table.text(name, "")
+    for name in ("threads", "jobs"):
+        table.integer(name, None)
+    return dict(table)
 
 
-def _problem(body: Mapping[str, Any]) -> Problem:
-    read = _Reader(body, "problem")
-    return Problem(read.text("type"), read.text("message"), read.integer("iteration"))
-
-
-def _is_number(value: object) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    try:
+def _is_finite(value: object) -> bool:
+    if type(value) is float:
         return math.isfinite(value)
-    except OverflowError:  # an integer of hundreds of digits
-        return False
-
-
-def _shown(value: object) -> str:
-    """A value for a message, cut short."""
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return type(value) is int and abs(value) < _TOO_LARGE
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -59,7 +59,7 @@ class Task:
     jobs : int
         Cells that run at the same time; recorded.
     origin : Task or None
-        The cell that must have ended well before this one can run, see :mod:`gpbench.bench.origin`.
+        The cell that must have ended well before this one can run, see :mod:`gpbench.bench.choices`.
     learned : Learned or None
         What the origin learned, once it has.
     """
@@ -146,14 +146,14 @@ def inducing_rule(
     Raises
     ------
     UsageError
-        The settings name no rule.
+        The settings name a rule or a count that is none.
     """
     if "inducing" not in settings:
         return InducingRule("none", seed=seed)
     if active is not None:
         return InducingRule("given", count=len(active), seed=seed, Z=active, targets=targets)
     more = {"rows": settings["kmeans_rows"]} if "kmeans_rows" in settings else {}
-    return InducingRule(settings.get("inducing_rule", "kmeans"), count=settings["inducing"], seed=seed, **more)
+    return InducingRule(settings.get("inducing_rule", InducingRule.rule), count=settings["inducing"], seed=seed, **more)
 
 
 class _Attempt:
@@ -170,9 +170,10 @@ class _Attempt:
 
     def run(self) -> Outcome:
         spec, task = self.task.spec, self.task
+        task.method.load()  # what the scheme imports may hold threads of its own, which must be there to be held
         with one_pool_size(task.threads):
             if spec.origin is not None and task.learned is None:
-                raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin['key']}; got none")
+                raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin.key}; got none")
             scheme = task.method.build(spec.settings, learned=task.learned)
             dataset = opened(task.source)
             if dataset.checksum != spec.checksum:

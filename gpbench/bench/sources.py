@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gpbench.data import generators
+from gpbench.data.catalogue import entries
 from gpbench.errors import DataUnavailable, UsageError
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
 
-__all__ = ["CatalogueSource", "FileSource", "Source", "opened", "sources"]
+__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "opened", "sources"]
 
 #: Endings that mean a file of the user's own, even where it does not exist.
 _FILE_ENDINGS = (".csv", ".tsv", ".parquet", ".arff", ".libsvm", ".svm", ".npz", ".txt", ".data", ".gz", ".bz2", ".xz")
@@ -54,7 +56,7 @@ class CatalogueSource:
 
     def load(self, progress: Progress | None = None) -> Dataset:
         """Open the data set, downloading and preparing it where that has not been done."""
-        from gpbench.data.load import load  # noqa: PLC0415  # pandas and pooch are heavy
+        from gpbench.data.load import load  # noqa: PLC0415  # pandas is heavy
 
         return load(self.name, folder=self.folder, mirror=self.mirror, progress=progress)
 
@@ -133,6 +135,18 @@ def sources(
             if value is not None:
                 raise UsageError(f"--{option} {value} says how to read a file, and no --dataset is a file")
     return found
+
+
+def dataset_id(name: str) -> str:
+    """The id that results bear for a data set of this name: the catalogue's, ``openml:ID``, or a file's name."""
+    if name.startswith("openml:"):
+        return name
+    base = name.partition(":")[0]
+    if base not in entries():
+        file, colons, member = name.partition("::")
+        return f"{Path(file).name}{colons}{member}"
+    base, rows = generators.parse(name)
+    return base if rows is None or rows == entries()[base].n else f"{base}:{rows}"
 
 
 def _is_catalogued(name: str, path: Path) -> bool:

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from gpbench.bench.result import Result
+from gpbench.bench.cell import FORMAT
+from gpbench.bench.result import FormatError, Result
 from gpbench.errors import StoreError, reason
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Store:
     Attributes
     ----------
     problems : list of str
-        What was found damaged, one sentence each.
+        What was found damaged, one sentence each, and how many results there are of other formats.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,7 +70,7 @@ class Store:
                 raise self._error("read", error) from error
             self._set_aside(key, f"it cannot be read: {error.strerror or error}")
             return None
-        except _DamagedError as damage:
+        except (_DamagedError, FormatError) as damage:  # of another format its key would be another one
             self._set_aside(key, str(damage))
             return None
         return result
@@ -110,12 +111,29 @@ class Store:
             raise self._error("write", error) from error
         return whole
 
+    def put_arrays(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Store arrays that are made of cells as NAME.npz, which :meth:`arrays` reads.
+
+        Raises
+        ------
+        StoreError
+            The folder cannot be written, or the disk is full.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._write(self.folder / f"{name}.npz", _npz(arrays))
+        except OSError as error:
+            raise self._error("write", error) from error
+
     def cells(self) -> list[dict[str, Any]]:
         """:meth:`results` as JSON."""
         return [result.to_json() for result in self.results()]
 
     def results(self) -> list[Result]:
-        """All results, in the order of their keys. Damaged ones are passed over and reported in :attr:`problems`.
+        """All results, in the order of their keys.
+
+        Damaged ones are passed over and reported in :attr:`problems`; those of another format too, in one sentence,
+        and they stay where they are.
 
         Raises
         ------
@@ -129,13 +147,21 @@ class Store:
             return []
         except OSError as error:
             raise self._error("read", error) from error
+        others = []
         for path in paths:
             try:
                 results.append(_read(path))
+            except FormatError:
+                others.append(path.stem)
             except OSError as error:
                 self.problems.append(f"{path} is passed over: it cannot be read: {error.strerror or error}")
             except _DamagedError as damage:
                 self.problems.append(f"{path} is passed over: {damage}")
+        if others:
+            names = f"{others[0]}.json{' and others' if len(others) > 1 else ''}"
+            self.problems.append(
+                f"{len(others)} of format other than {FORMAT} are passed over in {self.folder}: {names}"
+            )
         return results
 
     def arrays(self, key: str, *, names: Sequence[str] | None = None) -> dict[str, npt.NDArray[Any]]:
@@ -230,6 +256,8 @@ def _read(path: Path) -> Result:
         raise _DamagedError("it is no JSON") from error
     try:
         result = Result.from_json(content)
+    except FormatError:
+        raise
     except StoreError as error:
         raise _DamagedError(str(error)) from error
     if "digest" not in content:

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpbench.bench.origin import learned_in
+from gpbench.bench.choices import learned_in
 from gpbench.bench.runner import Outcome, lost
 from gpbench.bench.signals import Terminated, terminable
 from gpbench.errors import GpbenchError

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
-import sklearn.cluster  # brings OpenMP and its own import time, which must not fall on a cell's clock
 from threadpoolctl import ThreadpoolController
 
 if TYPE_CHECKING:
@@ -32,15 +31,9 @@ def one_pool_size(threads: int) -> Iterator[None]:
 
 @cache
 def _warm(threads: int) -> None:  # noqa: ARG001  # each number of threads has its own first time
-    """Call once what sets itself up at its first call: milliseconds that belong to no scheme.
-
-    BLAS makes its buffers; OpenMP starts its threads; a process's first k-means took 21 ms where the
-    next ones took 13.
-    """
+    """Let BLAS make its buffers, which it does at its first call: milliseconds that belong to no scheme."""
     square = np.eye(64, order="F")
     scipy.linalg.cholesky(square @ square, lower=True)
-    rows = np.random.default_rng(0).normal(size=(1024, 2))  # several of k-means's chunks of 256 rows
-    sklearn.cluster.KMeans(4, n_init=1, max_iter=2, tol=0.0, random_state=0).fit(rows)
 
 
 def pools() -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -16,7 +18,7 @@ __all__ = ["command"]
 @click.option("--split", metavar="S", help="Only this split protocol, such as folds:10.")
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
 @click.option(
-    "--runs", "places", multiple=True, type=click.Path(path_type=Path), metavar="PLACE",
+    "--runs", "runs", multiple=True, type=click.Path(path_type=Path), metavar="PLACE",
     help="A results folder, stored cell, or JSON that `gpbench run --json` printed, in place of the store.",
 )  # fmt: skip
 @click.option("--metrics", metavar="LIST", help="Of the tables: nll, error, brier, ece; with commas between.")
@@ -35,7 +37,7 @@ def command(
     datasets: tuple[str, ...],
     split: str | None,
     processor: str | None,
-    places: tuple[Path, ...],
+    runs: tuple[Path, ...],
     metrics: str | None,
     form: str,
     output: Path | None,
@@ -58,22 +60,22 @@ def command(
     from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
 
     columns = METRICS if metrics is None else tuple(name.strip() for name in metrics.split(","))
-    folders = places or (load_config().store,)
-    cells, problems = read_cells([place for place in folders if places or place.exists()], scored=True)
+    paths = runs or (load_config().store,)
+    cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=True)
     for problem in problems:
-        click.echo(f"gpbench: {problem}", err=True)
+        echo(f"gpbench: {problem}", err=True)
     if not cells:
-        raise StoreError(f"there are no results in {', '.join(map(str, folders))}; `gpbench run` makes some")
+        raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, split=split, processor=processor)
     found = compare(chosen, methods=methods)
     text = comparison_text(found, format=form, metrics=columns)
     if output is None:
-        click.echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json)
+        echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json, content=as_json or form != "text")
         return
-    from gpbench.report.compare.files import write_comparison  # noqa: PLC0415  # matplotlib is heavy
+    from gpbench.report.compare.pictures import write_comparison  # noqa: PLC0415  # matplotlib is heavy
 
     written, undrawn = write_comparison(found, output, text=text, format=form)
     for path in written:
-        click.echo(str(path))
+        echo(str(path), content=True)
     for problem in undrawn:
-        click.echo(f"gpbench: {problem}", err=True)
+        echo(f"gpbench: {problem}", err=True)

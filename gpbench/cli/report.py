@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gpbench.report.tables.table import ENDINGS
+from gpbench.terminal import echo
 
 __all__ = ["command"]
 
@@ -75,9 +77,8 @@ def command(
     from gpbench.report.publish import publish  # noqa: PLC0415
     from gpbench.report.scores import SCORED  # noqa: PLC0415
     from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
-    from gpbench.report.tables.display import SHOWN  # noqa: PLC0415
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
-    from gpbench.report.tables.table import table  # noqa: PLC0415
+    from gpbench.report.tables.table import SHOWN, table  # noqa: PLC0415
 
     if len(runs) == 1 and is_plan(str(runs[0])):
         cuts = {"splits": folds, "seconds": max_seconds, "quick": quick}
@@ -88,26 +89,30 @@ def command(
             raise UsageError(f"{name} is of a plan; expected PAPER/ITEM or PLAN.toml")
     columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     scored = not SCORED.isdisjoint(columns) or form == "csv" or (output is not None and output.suffix.lower() == ".csv")
-    places = runs or (load_config().store,)
-    cells, problems = read_cells([place for place in places if runs or place.exists()], scored=scored)
+    paths = runs or (load_config().store,)
+    cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=scored)
     for problem in problems:
-        click.echo(f"gpbench: {problem}", err=True)
+        echo(f"gpbench: {problem}", err=True)
     if not cells:
-        raise StoreError(f"there are no results in {', '.join(map(str, places))}; `gpbench run` makes some")
+        raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, processor=processor)
     if output is None and form == "html":
         from gpbench.report.page import page  # noqa: PLC0415
 
-        click.echo(page(chosen, title="Results", metrics=columns, spread=spread), nl=False)
+        echo(page(chosen, title="Results", metrics=columns, spread=spread), nl=False, content=True)
         return
     if output is None:
-        click.echo(table(summarise(chosen), format=form or "text", metrics=columns), nl=False)
+        echo(
+            table(summarise(chosen), format=form or "text", metrics=columns),
+            nl=False,
+            content=form not in {None, "text"},
+        )
         return
     written, problems = publish(chosen, output, format=form, spread=spread, metrics=columns)
     for path in written:
-        click.echo(str(path))
+        echo(str(path), content=True)
     for problem in problems:
-        click.echo(f"gpbench: {problem}", err=True)
+        echo(f"gpbench: {problem}", err=True)
 
 
 def report_plan(
@@ -125,31 +130,47 @@ def report_plan(
     from gpbench.bench.plan.run import look_up  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.report.plan.output import folder_of, plan_page, plan_text, scored, write_plan  # noqa: PLC0415
+    from gpbench.errors import NotComputed  # noqa: PLC0415
+    from gpbench.report.files import write_atomically  # noqa: PLC0415
+    from gpbench.report.plan.output import folder_of, plan_text, scored, write_plan  # noqa: PLC0415
     from gpbench.report.plan.renderers import check_figure  # noqa: PLC0415
 
     config = load_config()
     whole = find_plan(name)
     check_figure(whole)
-    plan = asked_for(whole, datasets=",".join(datasets) or None, methods=",".join(methods) or None, **cuts)
+    chosen = {"datasets": ",".join(datasets) or None, "methods": ",".join(methods) or None, **cuts}
+    plan = asked_for(whole, **chosen)
     store = Store(config.store)
     found = look_up(plan, store)
     for problem in store.problems:
-        click.echo(f"gpbench: {problem}", err=True)
-    cells = scored(found, store)
+        echo(f"gpbench: {problem}", err=True)
+    found = scored(found)
     ending = "" if output is None or output.is_dir() else output.suffix.lower()
     form = form or {".html": "html", **{each: name for name, each in ENDINGS.items()}}.get(ending)
-    if form == "html" or (form is not None and ending):
-        content = plan_page(plan, cells) if form == "html" else plan_text(plan, cells, form)
-        if output is None:
-            click.echo(content, nl=False)
-        else:
-            from gpbench.report.files import write_atomically  # noqa: PLC0415
+    try:
+        if form == "html" or (form is not None and ending):
+            if form == "html":
+                from gpbench.report.page import plan_page  # noqa: PLC0415  # matplotlib is heavy
 
-            write_atomically(output, content)
-            click.echo(str(output))
-    elif output is None and plan.render == "table":
-        click.echo(plan_text(plan, cells, form or "text"), nl=False)
-    else:
-        for path in write_plan(plan, cells, output or folder_of(plan, config, whole=plan == whole)):
-            click.echo(str(path))
+                content = plan_page(found)
+            else:
+                content = plan_text(found, form)
+            if output is None:
+                echo(content, nl=False, content=form != "text")
+            else:
+                write_atomically(output, content)
+                echo(str(output), content=True)
+        elif output is None and plan.render == "table":
+            echo(plan_text(found, form or "text"), nl=False, content=form not in {None, "text"})
+        else:
+            for path in write_plan(found, output or folder_of(plan, config, whole=plan == whole)):
+                echo(str(path), content=True)
+    except NotComputed as error:
+        raise NotComputed(f"{error}; `{_computing(name, chosen)}` computes them") from error
+
+
+def _computing(name: str, chosen: dict[str, Any]) -> str:
+    """The command that computes what a report of a plan lacks."""
+    flags = {"datasets": "--datasets", "methods": "--methods", "splits": "--folds", "seconds": "--max-seconds"}
+    words = [word for key, flag in flags.items() if chosen[key] is not None for word in (flag, f"{chosen[key]}")]
+    return shlex.join(["gpbench", "reproduce", name, *words, *(["--quick"] if chosen["quick"] else [])])

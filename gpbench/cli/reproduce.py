@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -52,6 +54,7 @@ def command(
     gpbench reproduce hensman2015/fig1 --quick
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
+    from gpbench.bench.derived.stored import derive  # noqa: PLC0415
     from gpbench.bench.execution import executor_for  # noqa: PLC0415
     from gpbench.bench.plan.read import find_plan  # noqa: PLC0415
     from gpbench.bench.plan.reduce import asked_for  # noqa: PLC0415
@@ -72,7 +75,7 @@ def command(
     store = Store(config.store)
     if dry_run:
         lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store), jobs=jobs or 1)
-        click.echo("\n".join(lines))
+        echo("\n".join(lines))
         return
     runner, at_once = executor_for(jobs=jobs, scheduler=scheduler)
     with closing(runner), closing(Meter()) as meter, closing(Progress()) as progress:
@@ -86,15 +89,15 @@ def command(
             force=force,
             progress=meter,
             watch=progress,
-            say=lambda words: click.echo(f"gpbench: {words}", err=True),
+            say=lambda words: echo(f"gpbench: {words}", err=True),
         )
-    cells = scored(found, store)
-    place = output or folder_of(found.plan, config, whole=chosen == whole)
-    written = write_plan(found.plan, cells, place)
+    derive(found, config, force=force)
+    found = scored(found)
+    written = write_plan(found, output or folder_of(found.plan, config, whole=chosen == whole))
     if found.plan.render == "table":
-        click.echo(plan_text(found.plan, cells, "text"))
+        echo(plan_text(found, "text"))
     for path in written:
-        click.echo(str(path))
+        echo(str(path), content=True)
     if found.plan.missing and len(found.plan.missing) == len(found.plan.datasets):
         context.exit(3)
     if found.failed:

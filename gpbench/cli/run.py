@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -121,17 +123,18 @@ def command(
     with closing(Meter()) as meter:
         tasks = expand(request, meter)
     with closing(Progress()) as progress:
-        cells = [result.to_json() for result in sweep(tasks, store, executor=runner, force=force, watch=progress)]
+        cells = sweep(tasks, store, executor=runner, force=force, watch=progress)
     if as_json:
         scored, _ = with_scores(cells, store)
         summary = summarise(scored)
-        click.echo(json.dumps({"cells": cells, "summary": summary, "store": str(config.store)}, indent=1))
+        found = {"cells": [cell.to_json() for cell in cells], "summary": summary, "store": str(config.store)}
+        echo(json.dumps(found, indent=1), content=True)
     else:
-        click.echo(table(summarise(cells)))
+        echo(table(summarise(cells)))
     if plot is not None:
         try:
             save_curves(cells, plot)
         except UsageError as error:  # cells of two processors, or none that ended well: the sweep has its own exit code
-            click.echo(f"gpbench: {plot} is not drawn: {error}", err=True)
-    if any(cell["status"] != "ok" for cell in cells):
+            echo(f"gpbench: {plot} is not drawn: {error}", err=True)
+    if not all(cell.finished for cell in cells):
         context.exit(4)

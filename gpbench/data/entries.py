@@ -9,7 +9,7 @@
     path = "uci/glass/glass.data"
     urls = ["https://..."]
     sha256 = "..."                      # or a list; left out where none is known
-    size = 11903
+    size = 11903                        # or about = 12_000, where it is not known exactly
 
     [datasets.glass]
     title = "Glass identification"
@@ -28,13 +28,13 @@ counted beforehand. ``train`` is the number of training rows of the publisher's 
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpbench.data.catalogue import Edition, Entry, File, Part
+from gpbench.data.dataset import TASKS
 from gpbench.data.recipe import Recipe
-from gpbench.errors import DataError, GpbenchError
+from gpbench.errors import DataError
+from gpbench.toml import TomlTable, read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,8 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["read_file", "read_folder"]
 
-_FORM = {"parts", "recipe", "reader", "options", "n", "counts", "notes"}
-_ENTRY = {"title", "task", "d", "classes", "licence", "citation", "papers", "maker", "editions", "train"} | _FORM
+_FORM = ("parts", "recipe", "reader", "options", "n", "counts", "notes")
+_ENTRY = (
+    "title", "task", "d", "classes", "source", "licence", "citation", "papers", "maker", "editions", "train", *_FORM,
+)  # fmt: skip
+_PART = ("file", "format", "role", "labels")
 
 
 def read_folder(folder: Path) -> list[Entry]:
@@ -69,118 +72,81 @@ def read_file(path: Path) -> list[Entry]:
     Raises
     ------
     DataError
-        Not TOML, or not a catalogue; the message names the file, the data set and the key.
+        Not TOML, or not a catalogue; the message names the file, the line, the data set and the key.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"catalogue {path}: cannot be read as TOML: {error}") from error
-    _known(table, {"source", "licence", "citation", "files", "datasets"}, path.name)
-    files = {name: _file(body, f"{path.name}: file {name}") for name, body in table.get("files", {}).items()}
-    found = []
-    for name, body in table.get("datasets", {}).items():
-        where = f"{path.name}: data set {name}"
-        try:
-            found.append(_entry(name, {"source": table["source"], **_inherited(table), **body}, files, where))
-        except (KeyError, TypeError, ValueError) as error:
-            what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
-            raise DataError(f"{where}: {what}") from error
-        except GpbenchError as error:
-            raise error if where in str(error) else DataError(f"{where}: {error}") from error
-    return found
+    top = read_toml(path, what="the catalogue", error=DataError)
+    top.only(("source", "licence", "citation", "files", "datasets"))
+    files = {name: _file(table) for name, table in top.tables("files").items()}
+    return [_entry(name, table, top, files) for name, table in top.tables("datasets").items()]
 
 
-def _inherited(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: table[key] for key in ("licence", "citation") if key in table}
+def _file(table: TomlTable) -> File:
+    return table.build(File)
 
 
-def _known(body: Mapping[str, Any], allowed: set[str], where: str) -> None:
-    strange = sorted(set(body) - allowed)
-    if strange:
-        raise DataError(f"{where}: unknown key {', '.join(strange)}; known: {', '.join(sorted(allowed))}")
-
-
-def _file(body: Mapping[str, Any], where: str) -> File:
-    _known(body, {one.name for one in fields(File)}, where)
-    hashes = body.get("sha256", [])
-    path = body.get("path", "")
-    if path.count("/") != 2 or ".." in path or path.startswith("/"):
-        raise DataError(f"{where}: path must be <source>/<data set>/<file>; got {path!r}")
-    return File(
-        path=path,
-        urls=tuple(body.get("urls", ())),
-        sha256=(hashes,) if isinstance(hashes, str) else tuple(hashes),
-        size=body.get("size"),
-        proven=body.get("proven", True),
-    )
-
-
-def _entry(name: str, body: Mapping[str, Any], files: Mapping[str, File], where: str) -> Entry:
-    _known(body, {"source"} | _ENTRY, where)
-    given = body.get("editions", [{}] if "parts" in body else [])
-    editions = tuple(_edition(body, one, files, where) for one in given)
-    counts = {str(label): int(count) for label, count in body.get("counts", {}).items()}
+def _entry(name: str, table: TomlTable, top: TomlTable, files: Mapping[str, File]) -> Entry:
+    """A table of [datasets]; what it does not say of source, licence and citation, the top of the file does."""
+    table.only(_ENTRY)
+    task = table.text("task", among=TASKS)
+    # One form alone is the data set's own table: what an empty table beside it says.
+    forms = table.array("editions") if "editions" in table else [table.table("editions")] if "parts" in table else []
+    counts = _counts(table)
     return Entry(
         id=name,
-        title=body["title"],
-        task=body["task"],
-        n=body.get("n", sum(counts.values()) or None),
-        d=body.get("d"),
-        classes=tuple(body.get("classes", counts)),
-        source=body["source"],
-        licence=body["licence"],
-        citation=body.get("citation", ""),
+        title=table.text("title"),
+        task=task,
+        n=table.integer("n", sum(counts.values()) or None, least=0),
+        d=table.integer("d", None),
+        classes=table.texts("classes", tuple(counts)),
+        source=(table if "source" in table else top).text("source"),
+        licence=(table if "licence" in table else top).text("licence"),
+        citation=(table if "citation" in table else top).text("citation", ""),
         counts=counts,
-        papers=tuple(body.get("papers", ())),
-        notes=tuple(body.get("notes", ())),
-        editions=editions,
-        maker=body.get("maker", "files"),
-        train=body.get("train"),
+        papers=table.texts("papers", ()),
+        notes=table.texts("notes", ()),
+        editions=tuple(_edition(form, table, task, files) for form in forms),
+        maker=table.text("maker", "files", among=("files", "embedded", "generated")),
+        train=table.integer("train", None),
     )
 
 
-def _edition(body: Mapping[str, Any], form: Mapping[str, Any], files: Mapping[str, File], where: str) -> Edition:
-    _known(form, {"name"} | _FORM, where)
-    settled = {key: form.get(key, body.get(key)) for key in ("parts", "reader", "options", "recipe", "counts")}
-    parts = tuple(_part(one, files, where) for one in settled["parts"])
-    counts = {str(label): int(count) for label, count in (settled["counts"] or {}).items()}
-    recipe = dict(settled["recipe"] or {})
-    if any(part.role for part in parts) and (settled["reader"] or "tables") == "tables":
-        recipe.setdefault("part", "part")
+def _edition(form: TomlTable, table: TomlTable, task: str, files: Mapping[str, File]) -> Edition:
+    """A table of [[datasets.NAME.editions]]; what it does not say, the data set's own table does."""
+    form.only(("name", *_FORM))
+
+    def settled(key: str) -> TomlTable:
+        return form if key in form else table
+
+    parts = tuple(_part(one, files) for one in settled("parts").array("parts"))
+    reader = settled("reader").text("reader", "tables")
+    recipe = settled("recipe").table("recipe")
+    by_files = reader == "tables" and any(part.role for part in parts)
+    counts = _counts(settled("counts"))
+    alone = table.integer("n", None, least=0)
     return Edition(
-        name=form.get("name", "published"),
+        name=form.text("name", "published"),
         parts=parts,
-        reader=settled["reader"] or "tables",
-        options=settled["options"] or {},
-        recipe=_recipe(body["task"], recipe, where),
-        n=form.get("n", sum(counts.values()) or body.get("n")) or None,
+        reader=reader,
+        options=dict(settled("options").table("options")),
+        recipe=recipe.build(Recipe, task=task, **({"part": "part"} if by_files and "part" not in recipe else {})),
+        n=form.integer("n", sum(counts.values()) or alone, least=0) or None,
         counts=counts,
-        notes=tuple(form.get("notes", ())),
+        notes=form.texts("notes", ()),
     )
 
 
-def _part(body: Mapping[str, Any], files: Mapping[str, File], where: str) -> Part:
-    body = dict(body)
-    name = body.pop("file")
-    if name not in files:
-        raise DataError(f"{where}: file {name!r} is not declared; known: {', '.join(files)}")
-    labels = body.pop("labels", None)
-    role = body.pop("role", "")
-    if role not in ("", "train", "test"):
-        raise DataError(f"{where}: role must be train or test; got {role!r}")
+def _part(table: TomlTable, files: Mapping[str, File]) -> Part:
+    """A file's share; keys beside its own are options of its format."""
+    name = table.text("file", among=files)
     return Part(
         file=files[name],
-        format=body.pop("format", ""),
-        role=role,
-        labels=_part(labels, files, where) if labels else None,
-        options=body,
+        format=table.text("format", ""),
+        role=table.text("role", "", among=("train", "test")),
+        labels=_part(table.table("labels"), files) if "labels" in table else None,
+        options={key: value for key, value in table.items() if key not in _PART},
     )
 
 
-def _recipe(task: str, body: Mapping[str, Any], where: str) -> Recipe:
-    _known(body, {one.name for one in fields(Recipe)} - {"task"}, f"{where}: recipe")
-    return Recipe(task=task, **{key: _frozen(value) for key, value in body.items()})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
+def _counts(table: TomlTable) -> dict[str, int]:
+    counts = table.table("counts")
+    return {label: counts.integer(label, least=0) for label in counts}

@@ -12,9 +12,7 @@ active:M/K      M random rows as an active set, then K folds over the remaining 
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -147,6 +145,35 @@ class Protocol:
             raise UsageError(f"split {self.text} needs at least {self.parts} rows; data set {dataset.id} leaves {rows}")
         return self.parts
 
+    def training_rows(self, dataset: Dataset, index: int, *, train_rows: int | None = None) -> int:
+        """Number of training rows of a split, without making it.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The rows.
+        index : int
+            Which split, from 0.
+        train_rows : int, optional
+            As for :meth:`split`.
+
+        Raises
+        ------
+        UsageError
+            As :meth:`count`.
+        """
+        count = self.count(dataset)
+        if self.kind == "given":
+            number = len(dataset.given[index][0])
+        elif self.kind == "contiguous":
+            number = dataset.n - (dataset.n * (index + 1) // count - dataset.n * index // count)
+        elif self.kind == "holdout":
+            number = dataset.n - self._test_rows(dataset)
+        else:  # the first folds are one row larger where the rows do not divide evenly, stratified or not
+            rows = dataset.n - (int(self.size) if self.kind == "active" else 0)
+            number = rows - (rows // count + int(index < rows % count))
+        return number if train_rows is None else min(number, train_rows)
+
     def split(
         self,
         dataset: Dataset,
@@ -215,21 +242,38 @@ class Protocol:
 
 
 def _fold(dataset: Dataset, rows: Ints | None, index: int, *, count: int, seed: int) -> tuple[Ints, Ints]:
-    """Training and test rows of one fold over ``rows`` (None: all)."""
-    from sklearn.model_selection import KFold, StratifiedKFold  # noqa: PLC0415 - a second that parsing need not pay
+    """Training and test rows of one fold over ``rows`` (None: all).
 
+    The folds are those of scikit-learn's ``StratifiedKFold`` and ``KFold``, shuffled from the same seed, row by row;
+    they are made here because its import takes longer than many a cell.
+    """
     y = dataset.y if rows is None else dataset.y[rows]
+    random = np.random.RandomState(seed % 2**32)  # the generator that scikit-learn shuffles with
     # Where each class has fewer rows than there are folds, nothing can be stratified.
-    stratified = bool(dataset.classes) and int(np.bincount(y).max()) >= count
-    kind = StratifiedKFold if stratified else KFold
-    folds = kind(n_splits=count, shuffle=True, random_state=seed % 2**32)
-    with warnings.catch_warnings():
-        # A class with fewer rows than folds is missing from some of them: intended.
-        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        train, test = next(islice(folds.split(np.empty((len(y), 0)), y), index, None))
-    if rows is not None:
-        train, test = rows[train], rows[test]
-    return train.astype(np.int64, copy=False), test.astype(np.int64, copy=False)
+    if dataset.classes and int(np.bincount(y).max()) >= count:
+        folds = _stratified(y, count, random)
+    else:
+        folds = np.empty(len(y), dtype=np.int64)
+        folds[random.permutation(len(y))] = np.sort(np.arange(len(y)) % count)
+    train, test = np.flatnonzero(folds != index), np.flatnonzero(folds == index)
+    return (train, test) if rows is None else (rows[train], rows[test])
+
+
+def _stratified(y: Ints, count: int, random: np.random.RandomState) -> Ints:
+    """The fold of each row (n,), such that each fold has its share of each class, within one row.
+
+    Rows in the order of their classes are dealt out to the folds in turn, which says how many of each class a fold
+    gets; which rows these are, a shuffle within the class decides. Classes come in the order of their first rows.
+    """
+    classes, first, numbers = np.unique(y, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    turns = np.arange(len(y)) % count
+    folds = np.empty(len(y), dtype=np.int64)
+    for label, number, end in zip(classes[order], numbers[order], np.cumsum(numbers[order]), strict=True):
+        dealt = np.sort(turns[end - number : end])
+        random.shuffle(dealt)
+        folds[y == label] = dealt
+    return folds
 
 
 def _block(n: int, index: int, count: int) -> tuple[Ints, Ints]:

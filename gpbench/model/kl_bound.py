@@ -26,7 +26,6 @@ from scipy.linalg import blas
 from gpbench.model.basis import BLOCK_ROWS, Basis, KernelGradient, Moments, marginals
 from gpbench.model.gaussian import GaussianQ
 from gpbench.model.linalg import lower_ones, trmm, trsm, trsv
-from gpbench.optimize.unknowns import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,25 +63,14 @@ class KLBound:
         self.whitened = whitened
         self._kernel, self._likelihood, self._size = kernel, likelihood, size
 
-    def parts(self, Z: Array, *, log_bound: float = np.inf) -> dict[str, Part]:
-        """The unknowns for a search: m = 0, L = I, the kernel's own hyper-parameters, and inducing inputs Z (M, d).
+    def start(self, Z: Array) -> dict[str, Array]:
+        """Unknowns to begin with: m = 0, L = I, the kernel's own hyper-parameters, and inducing inputs Z (M, d).
 
         L stands with all its M² entries. Those above the diagonal are zero and their gradient is zero, and every
         optimiser here leaves such entries alone.
-
-        Parameters
-        ----------
-        Z : (M, d)
-        log_bound : float
-            Largest absolute value of an entry of theta.
         """
         M = len(Z)
-        return {
-            "m": Part(value=np.zeros(M)),
-            "L": Part(value=np.asfortranarray(np.eye(M))),
-            "theta": Part(value=self._kernel.theta, low=-log_bound, high=log_bound),
-            "Z": Part(value=Z),
-        }
+        return {"m": np.zeros(M), "L": np.asfortranarray(np.eye(M)), "theta": self._kernel.theta, "Z": Z}
 
     def basis(self, at: Mapping[str, Array], *, jitter: float | None = None, inverse: bool = True) -> Basis:
         """Kernel at the inducing inputs; ``inverse`` as for :class:`gpbench.model.basis.Basis`.

@@ -27,8 +27,8 @@ from gpbench.model.basis_old import Basis
 from gpbench.model.batch import BatchBasis
 from gpbench.model.flat import Layout
 from gpbench.model.kernel_gradient import KernelGradient
-from gpbench.model.latent import Latent
 from gpbench.model.linalg import trmm, trsm, trsv
+from gpbench.model.posterior import Latent
 from gpbench.model.whitened import BLOCK_ROWS, Moments, Whitened, marginals
 
 if TYPE_CHECKING:

@@ -29,11 +29,18 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model import storage
-from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood_from_spec
 from gpbench.model.linalg import cholesky, trsm
-from gpbench.model.posterior import check_columns, check_scored, packed, register_posterior, unpack_latents
+from gpbench.model.posterior import (
+    Latent,
+    check_columns,
+    check_scored,
+    npz_arrays,
+    packed,
+    register_posterior,
+    unpack_latents,
+    write_npz,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -202,11 +209,11 @@ class SampledPosterior:
         """Arrays that :func:`gpbench.model.posterior.load_posterior` reads, to be saved together with others."""
         meta, arrays = packed(self)
         arrays.update({f"{index}.draws": values for index, values in enumerate(self.draws)})
-        return storage.pack(KIND, meta, arrays)
+        return npz_arrays(KIND, meta, arrays)
 
     def save(self, path: Path) -> None:
         """Write an npz file that ``load_posterior`` reads; the loaded one predicts the same to the bit."""
-        storage.write(path, self.arrays())
+        write_npz(path, self.arrays())
 
     def _blocks(self, n: int) -> list[slice]:
         size = max(1, BLOCK // self.n_draws)

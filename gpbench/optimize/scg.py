@@ -12,7 +12,8 @@ p         search direction                                                      
 ========  ==================================================================================  ==============
 
 There is no line search: an iteration costs two evaluations, one for the curvature and one for the step. Where the
-objective has no value, or beyond the bounds, the step counts as a failed one: λ grows and the next step is shorter.
+objective has no value the step counts as a failed one: λ grows and the next step is shorter. A step that leads beyond
+the bounds ends on them, where the search begins again along what is still free.
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ from gpbench.optimize.search import Array, Enough, Evaluator, Objective, OnEvalu
 
 __all__ = ["SCG"]
 
-_PROBE = 1e-5
-"""Distance at which the curvature is measured: the gradient's error (1e-9 behind an inner loop) is divided by it."""
 _SMALLEST = 1e-15
 _ROUNDING = 1e-15
-"""A rise that is foretold to be smaller than this, relatively, cannot be seen."""
+"""A rise that is foretold to be smaller than this, relatively, cannot be seen: its absence ends the search."""
 _QUIET = 2
-"""Small rises in a row that end the search; one alone may be due to a large λ."""
+"""Small rises in a row that end the search; those count that the curvature made small. λ makes any rise small: beside a
+region without values it grows until nothing moves, with whatever gradient."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,16 +42,24 @@ class SCG:
     Attributes
     ----------
     gradient_tolerance : float
-        Converged when the largest absolute entry of the gradient is below it.
+        Converged when the largest absolute entry of the gradient, without those that point beyond the bounds, is below
+        it.
     value_tolerance : float
-        Converged when the relative rise of the value is below it twice in a row.
+        Converged when the relative rise of the value is below it twice in a row, at steps whose length is due to the
+        curvature more than to λ.
     max_iterations : int
         Directions at most.
+    gradient_error : float
+        Of the gradient. The curvature is measured over its square root, where the error and the change of the curvature
+        itself weigh alike. Behind an inner loop it is that loop's tolerance: over a shorter way the loop finds that
+        where it ended before still does, and the curvature is that of the objective with the inner unknowns held,
+        which along a ridge is several times too large.
     """
 
     gradient_tolerance: float = 1e-5
     value_tolerance: float = 1e-9
     max_iterations: int = 1_000_000
+    gradient_error: float = 1e-10
 
     def maximise(
         self,
@@ -75,7 +83,7 @@ class SCG:
     def _climb(self, evaluator: Evaluator, x: Array, bounds: tuple[Array, Array] | None) -> Reason:
         found = evaluator(x)
         assert found is not None  # the first evaluation has a value or raises
-        value, r = found
+        value, r = found[0], _free(found[1], x, bounds)
         p, lam, quiet, since_restart = r, 1.0, 0, 0
         curvature: float | None = None
         for _ in range(self.max_iterations):
@@ -86,44 +94,59 @@ class SCG:
                 p, curvature, since_restart = r, None, 0
                 mu = square = float(r @ r)
             if curvature is None:
-                curvature = _curvature(evaluator, x, p=p, r=r, square=square)
+                sigma = math.sqrt(self.gradient_error) / math.sqrt(square)
+                found = evaluator(x + sigma * p)
+                curvature = 0.0 if found is None else float(p @ (r - found[1])) / sigma
             delta = curvature + lam * square
             if delta <= 0.0:  # f is not convex along p: Møller's step 4
                 lam, delta = -2.0 * curvature / square, -curvature
             step = (mu / delta) * p
-            found = evaluator(x + step) if _within(x + step, bounds) else None
-            ratio = -10.0 if found is None else 2.0 * delta * (found[0] - value) / (mu * mu)
+            there, part = _within(x, step, bounds)
+            found = evaluator(there)
+            foretold = (2.0 - part) * part  # of mu²/2δ, which the whole step should give
+            ratio = -10.0 if found is None else 2.0 * delta * (found[0] - value) / (mu * mu) / foretold
             if found is not None and ratio >= 0.0:
                 rise, before = found[0] - value, r
-                value, r = found
-                x, curvature = x + step, None
-                quiet = quiet + 1 if rise <= self.value_tolerance * max(abs(value), 1.0) else 0
+                if rise > self.value_tolerance * max(abs(value), 1.0):
+                    quiet = 0
+                elif lam * square <= curvature:
+                    quiet += 1
+                value, r = found[0], _free(found[1], there, bounds)
+                x, curvature = there, None
                 if quiet == _QUIET:
                     return "converged"
                 since_restart += 1
-                if since_restart == len(x):
+                if since_restart == len(x) or part < 1.0:
                     p, since_restart = r, 0
                 else:
-                    p = r + (float(r @ r - r @ before) / mu) * p
+                    p = _free(r + (float(r @ r - r @ before) / mu) * p, x, bounds)
                 if ratio >= 0.75:
                     lam = max(0.25 * lam, _SMALLEST)
             if ratio < 0.25:
                 lam += delta * (1.0 - max(ratio, -10.0)) / square
-            if ratio < 0.0 and 0.5 * mu * mu / delta <= _ROUNDING * max(abs(value), 1.0):
+            if ratio <= 0.0 and 0.5 * mu * mu / delta <= _ROUNDING * max(abs(value), 1.0):
                 return "line search"
         return "iterations"
 
 
-def _curvature(evaluator: Evaluator, x: Array, *, p: Array, r: Array, square: float) -> float:
-    """pᵀHp of the negated objective; 0 where it has no value a little way along p."""
-    sigma = _PROBE / math.sqrt(square)
-    found = evaluator(x + sigma * p)
-    return 0.0 if found is None else float(p @ (r - found[1])) / sigma
+def _free(direction: Array, x: Array, bounds: tuple[Array, Array] | None) -> Array:
+    """The direction (k,) without what points beyond a bound that x (k,) lies on."""
+    if bounds is None:
+        return direction
+    low, high = bounds
+    return np.where(((x <= low) & (direction < 0.0)) | ((x >= high) & (direction > 0.0)), 0.0, direction)
+
+
+def _within(x: Array, step: Array, bounds: tuple[Array, Array] | None) -> tuple[Array, float]:
+    """Where a step (k,) from x (k,) leads, no farther than to the nearest bound, and what part of it that is."""
+    if bounds is None:
+        return x + step, 1.0
+    nearest = np.where(step > 0.0, bounds[1], bounds[0])
+    with np.errstate(over="ignore"):  # of a tiny step: no bound is near
+        parts = np.divide(nearest - x, step, out=np.full_like(step, np.inf), where=step != 0.0)
+    part = float(parts.min(initial=1.0))
+    return np.where(parts <= part, nearest, x + part * step), part
 
 
 def _largest(values: Array) -> float:
     return float(np.abs(values).max(initial=0.0))
-
-
-def _within(x: Array, bounds: tuple[Array, Array] | None) -> bool:
-    return bounds is None or bool((x >= bounds[0]).all() and (x <= bounds[1]).all())

@@ -66,6 +66,17 @@ class Unknowns:
                 self._at[name] = slice(self.size, self.size + part.value.size)
                 self.size += part.value.size
 
+    @classmethod
+    def of(cls, values: Mapping[str, Array], *, limits: Mapping[str, float] | None = None) -> Self:
+        """Parts that all move, from their first values; ``limits`` bound the absolute values of some."""
+        far = {} if limits is None else limits
+        return cls(
+            **{
+                name: Part(value=value, low=-far.get(name, np.inf), high=far.get(name, np.inf))
+                for name, value in values.items()
+            }
+        )
+
     @property
     def x(self) -> Array:
         """Where a search begins, shape (k,)."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.model import storage
 from gpbench.model.likelihoods import Prediction, Score, likelihood_from_spec
-from gpbench.model.posterior import Posterior, packed, register_posterior, unpack_latents
+from gpbench.model.posterior import Posterior, npz_arrays, packed, register_posterior, unpack_latents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +41,7 @@ class ClippedPosterior(Posterior):
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``load_posterior`` reads, to be saved together with others."""
         meta, arrays = packed(self)
-        return storage.pack(KIND, {**meta, "floor": self.floor}, arrays)
+        return npz_arrays(KIND, {**meta, "floor": self.floor}, arrays)
 
     def _clipped(self, p: Array) -> Array:
         return self.floor + (1.0 - 2.0 * self.floor) * p
@@ -51,7 +50,7 @@ class ClippedPosterior(Posterior):
 def _build(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> ClippedPosterior:
     latents = unpack_latents(meta["latents"], arrays)
     likelihood = likelihood_from_spec(meta["likelihood"])
-    return ClippedPosterior(latents, likelihood, meta["classes"], meta["facts"], floor=meta["floor"])
+    return ClippedPosterior(latents, likelihood, meta["classes"], floor=meta["floor"])
 
 
 register_posterior(KIND, _build)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from gpbench.peers.scheme import Rival
+from gpbench.schemes import settings
 from gpbench.schemes.base import setting
-from gpbench.schemes.row_limit import check_row_limit
-from gpbench.schemes.settings import FROM, LEARNING, GPSettings
+from gpbench.schemes.settings import FROM, LEARNING, GPSettings, check_row_limit
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
@@ -29,7 +29,7 @@ STATIONARY = frozenset({"se", "se-ard", "matern32", "matern32-ard"})
 class SparseRival(Rival, GPSettings):
     """A rival with inducing inputs and mini-batches."""
 
-    batch_size: int = setting(100, "rows in a mini-batch", minimum=1)
+    batch_size: int = settings.batch_size()
     rate: float = setting(0.01, "rate of Adam", minimum=0.0, maximum=1.0)
 
     def inducing_inputs(self, X: Rows, rule: InducingRule) -> Array:
@@ -41,7 +41,7 @@ class SparseRival(Rival, GPSettings):
 class GPflowSVGP(SparseRival):
     """GPflow's SVGP, whitened, its training loop compiled whole."""
 
-    link: str = setting("probit", "link function", choices=("probit", "logit"))
+    link: str = settings.link("probit", "logit")
     optimizer: str = setting(
         "adam",
         "adam: everything by Adam; natural: q(u) by natural gradients, the kernel by Adam",
@@ -63,7 +63,7 @@ class GPflowSVGP(SparseRival):
 class GPyTorchSVGP(SparseRival):
     """GPyTorch's variational GP with a Bernoulli likelihood, whitened, everything by Adam."""
 
-    link: str = setting("probit", "link function", choices=("probit",))
+    link: str = settings.link("probit")
 
     name: ClassVar[str] = "gpytorch-svgp"
     peer: ClassVar[str] = "gpytorch"
@@ -74,7 +74,7 @@ class GPyTorchSVGP(SparseRival):
 class GPyTorchPG(SparseRival):
     """GPyTorch's variational GP with Polya-Gamma augmentation: natural gradients for q(u), Adam for the kernel."""
 
-    link: str = setting("logit", "link function", choices=("logit",))
+    link: str = settings.link("logit")
     natural_rate: float = setting(0.1, "rate of the natural gradient, as in GPyTorch's example", minimum=0, maximum=1)
 
     name: ClassVar[str] = "gpytorch-pg"
@@ -86,7 +86,7 @@ class GPyTorchPG(SparseRival):
 class SklearnGPC(Rival):
     """scikit-learn's GaussianProcessClassifier: Laplace's method on all rows, kernel by L-BFGS."""
 
-    link: str = setting("logit", "link function", choices=("logit",))
+    link: str = settings.link("logit")
     hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
     max_rows: int = setting(2000, "rows at most: each evaluation costs their cube", minimum=1)
 

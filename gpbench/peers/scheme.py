@@ -18,13 +18,12 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from gpbench.errors import NumericalError, PeerError, UsageError
-from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Likelihood, likelihood
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.peers.environments import PEERS, python_of
 from gpbench.peers.posterior import ClippedPosterior
 from gpbench.peers.process import PROTOCOL, RivalProcess, child_environment
-from gpbench.schemes.base import OnStep, Step, StopTraining, setting, settings_of
+from gpbench.schemes.base import Fit, OnStep, Step, StopTraining, setting, settings_of
 from gpbench.schemes.settings import KernelSettings
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.peers.environments import Peer
+    from gpbench.schemes.base import StoppedBy
 
 __all__ = ["Rival"]
 
@@ -95,7 +95,7 @@ class Rival(KernelSettings):
         classes: int,
         rng: np.random.Generator,
         on_step: OnStep,
-    ) -> Posterior:
+    ) -> Fit:
         """Train; see :class:`gpbench.schemes.base.Scheme`. Steps carry the rival's own time.
 
         Raises
@@ -114,14 +114,14 @@ class Rival(KernelSettings):
         peer = PEERS[self.peer]
         begin, cpu_begin = perf_counter(), process_time()
         Z = self.inducing_inputs(X, inducing)
-        run = _Run(self, peer, likelihood, chosen_in=(perf_counter() - begin, process_time() - cpu_begin))
+        run = _Following(self, peer, likelihood, chosen_in=(perf_counter() - begin, process_time() - cpu_begin))
         command = [str(python_of(peer)), "-E", "-s", str(peer.script)]
         with tempfile.TemporaryDirectory(prefix="gpbench-") as folder:
             run.train(command, Path(folder), X, y, Z=Z, seed=int(rng.integers(2**31)), on_step=on_step)
-            return run.posterior()
+            return run.result()
 
 
-class _Look(NamedTuple):
+class _Report(NamedTuple):
     """What the rival's latest message holds: steps, its clocks, objective, q(u), and whether it has ended."""
 
     iteration: int
@@ -133,12 +133,12 @@ class _Look(NamedTuple):
     ended: str | None
 
 
-class _Run:
-    """One fit."""
+class _Following:
+    """One fit, followed from here."""
 
     def __init__(self, settings: Rival, peer: Peer, likelihood: Likelihood, *, chosen_in: tuple[float, float]) -> None:
         self._settings, self._peer, self._likelihood, self._chosen_in = settings, peer, likelihood, chosen_in
-        self._look: _Look | None = None
+        self._report: _Report | None = None
         self._facts: dict[str, Any] = {}
         self._memory: float | None = None
 
@@ -185,9 +185,9 @@ class _Run:
             process.tell("go", seconds=min(due, 1e9), iteration=last)
             _, told = process.hear("look", patience=PATIENCE + max(0.0, min(due, 1e9) - seconds))
             seconds = float(told["seconds"])
-            previous = self._look
+            previous = self._report
             self._memory = told["peak_rss_mb"]
-            self._look = _Look(
+            self._report = _Report(
                 int(told["iteration"]),
                 (seconds + chosen, float(told["cpu_seconds"]) + cpu_chosen),
                 told["bound"],
@@ -198,36 +198,47 @@ class _Run:
             )
             if previous is not None:
                 previous.state.unlink()
-            look = self._look
-            on_step(Step(look.iteration, bound=look.bound, posterior=self.posterior, elapsed=look.elapsed))
-            if look.ended is not None:
+            report = self._report
+            on_step(Step(report.iteration, bound=report.bound, posterior=self.posterior, elapsed=report.elapsed))
+            if report.ended is not None:
                 return
 
     def posterior(self) -> Posterior:
-        """The posterior of the rival's latest look."""
-        look, name = self._look, self._settings.name
-        assert look is not None
-        with np.load(look.state, allow_pickle=False) as found:
+        """The posterior of the rival's latest report."""
+        report, name = self._report, self._settings.name
+        assert report is not None
+        with np.load(report.state, allow_pickle=False) as found:
             state = {key: found[key] for key in ("Z", "m_w", "root", "form")}
-        if not np.isfinite(look.theta).all():
-            raise NumericalError(f"{name}, iteration {look.iteration}: hyper-parameters are not finite: {look.theta}")
-        kernel = self._kernel.with_theta(look.theta)
+        if not np.isfinite(report.theta).all():
+            raise NumericalError(
+                f"{name}, iteration {report.iteration}: hyper-parameters are not finite: {report.theta}"
+            )
+        kernel = self._kernel.with_theta(report.theta)
         form: Form = "precision" if str(state["form"]) == "precision" else "covariance"
         try:
-            latent = Latent(kernel, state["Z"], m_w=state["m_w"], root=state["root"], form=form, jitter=look.jitter)
+            latent = Latent(kernel, state["Z"], m_w=state["m_w"], root=state["root"], form=form, jitter=report.jitter)
         except NumericalError as error:
-            raise NumericalError(f"{name}, iteration {look.iteration}: {error}") from error
-        facts = {
-            "iterations": look.iteration,
-            "stopped_by": look.ended or "on_step",
-            "jitter": look.jitter,
-            "hyperparameters": kernel.values(),
-            **self._facts,
-        }
-        facts["peer"] = facts["peer"] | {"peak_rss_mb": self._memory}
+            raise NumericalError(f"{name}, iteration {report.iteration}: {error}") from error
         if self._settings.floor > 0.0:
-            return ClippedPosterior((latent,), self._likelihood, 2, facts, floor=self._settings.floor)
-        return Posterior((latent,), self._likelihood, classes=2, facts=facts)
+            return ClippedPosterior((latent,), self._likelihood, 2, floor=self._settings.floor)
+        return Posterior((latent,), self._likelihood, classes=2)
+
+    def result(self) -> Fit:
+        """What ``fit`` gives, from the rival's latest report."""
+        report, posterior = self._report, self.posterior()
+        assert report is not None
+        ended: StoppedBy = "on_step"
+        if report.ended is not None:
+            ended = "converged" if report.ended == "converged" else "iterations"
+        peer = self._facts["peer"] | {"peak_rss_mb": self._memory}
+        return Fit(
+            posterior=posterior,
+            stopped_by=ended,
+            iterations=report.iteration,
+            bound=report.bound,
+            jitter=report.jitter,
+            facts={**self._facts, "peer": peer, "hyperparameters": posterior.latents[0].kernel.values()},
+        )
 
     def _meet(self, hello: dict[str, Any]) -> None:
         """See that the process is who it should be."""

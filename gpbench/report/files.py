@@ -31,7 +31,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises
     ------
     StoreError
-        The place cannot be written.
+        The path cannot be written.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

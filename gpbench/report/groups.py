@@ -3,8 +3,8 @@
 What is not the same is never averaged together. Where one method stands in the store with several settings, each gets
 a row of its own whose label names the settings that differ, such as ``x-gpc (inducing=200)``; the same goes for a data
 set whose content or scaling changed. Labels are settled over all cells given, so that a label means the same in every
-row and every picture of one report. Cells of a plan bear its labels and places instead (``shown``, see
-:mod:`gpbench.report.plan.renderers`).
+row and every picture of one report. Cells of a plan bear its labels and stand in its order instead
+(:class:`gpbench.bench.plan.run.Shown`).
 """
 
 from __future__ import annotations
@@ -12,20 +12,17 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["OK", "Cell", "Group", "distinct", "group_cells", "natural"]
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-#: A stored result (design: "The store").
-Cell = Mapping[str, Any]
+    from gpbench.bench.cell import OriginSpec
+    from gpbench.bench.plan.run import Shown
+    from gpbench.bench.result import Result
 
-#: The status of a finished cell.
-OK = "ok"
-
-#: Fields that belong to the data set: a change of them is no change of the method.
-_OF_DATA = ("checksum", "scaling")
+__all__ = ["Group", "distinct", "group_cells", "natural", "processors_of"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class Group:
         The ids, with what tells this group apart from others of the same id.
     split : str
         The protocol: ``"folds:10"``.
-    cells : tuple of dict
+    cells : tuple of Result
         In the order of seed and split; failed ones too.
     """
 
@@ -49,27 +46,32 @@ class Group:
     method: str
     method_label: str
     split: str
-    cells: tuple[Cell, ...]
+    cells: tuple[Result, ...]
 
     @property
-    def finished(self) -> tuple[Cell, ...]:
+    def finished(self) -> tuple[Result, ...]:
         """The cells that ended well."""
-        return tuple(cell for cell in self.cells if cell["status"] == OK)
+        return tuple(cell for cell in self.cells if cell.finished)
 
     @property
     def seeds(self) -> list[int]:
         """Seeds of the splits, sorted."""
-        return sorted({cell["split"]["seed"] for cell in self.cells})
+        return sorted({cell.split.seed for cell in self.cells})
 
     @property
     def processors(self) -> list[str]:
         """Names of the processors that the finished cells ran on, sorted."""
-        return sorted({str(cell["provenance"].get("cpu", "unknown")) for cell in self.finished})
+        return processors_of(self.finished)
 
     @property
     def threads(self) -> list[int]:
         """Numbers of threads that the finished cells ran with, sorted."""
-        return sorted({int(cell["provenance"].get("threads", 1)) for cell in self.finished})
+        return sorted({cell.threads for cell in self.finished})
+
+
+def processors_of(cells: Iterable[Result]) -> list[str]:
+    """Names of the processors that some cells ran on, sorted; times of several do not compare."""
+    return sorted({cell.cpu for cell in cells})
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
@@ -78,86 +80,100 @@ def natural(text: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
 
 
-def distinct(cells: Iterable[Cell]) -> list[Cell]:
+def distinct(cells: Iterable[Result]) -> list[Result]:
     """Each key once: the finished result where there are several, else the latest."""
-    known: dict[str, list[Cell]] = defaultdict(list)
+    known: dict[str, list[Result]] = defaultdict(list)
     for cell in cells:
-        known[cell["key"]].append(cell)
+        known[cell.key].append(cell)
     return [same[0] if len(same) == 1 else max(same, key=_rank) for same in known.values()]
 
 
-def _rank(cell: Cell) -> tuple[bool, str, str]:
-    """Finished before not, late before early; the JSON text settles ties, so that the order plays no part."""
-    return cell["status"] == OK, str(cell["provenance"].get("end", "")), json.dumps(cell, sort_keys=True)
+def _rank(cell: Result) -> tuple[bool, str, str, str]:
+    """Finished before not, late before early; the JSON text and a plan's label settle ties: the order plays no part."""
+    shown = _shown(cell)
+    return (
+        *(cell.finished, cell.ended),
+        *(json.dumps(cell.to_json(), sort_keys=True), "" if shown is None else shown.method),
+    )
 
 
-def group_cells(cells: Iterable[Cell]) -> list[Group]:
-    """Groups in the order of data set, split protocol and method.
+def group_cells(cells: Iterable[Result]) -> list[Group]:
+    """Groups in the order of data set, split protocol and method; those of a plan in its order.
 
     Parameters
     ----------
-    cells : iterable of dict
-        Stored results in any order; a key that comes twice counts once.
+    cells : iterable of Result
+        In any order; a key that comes twice counts once.
     """
-    unique = distinct(cells)
-    members: dict[tuple[str, str, str, str, str], list[Cell]] = defaultdict(list)
-    places: dict[tuple[str, str, str, str, str], tuple[int, ...]] = {}
-    for cell, dataset_label, method_label in zip(unique, _dataset_labels(unique), _method_labels(unique), strict=True):
-        shown = cell.get("shown")
-        labels = (dataset_label, method_label) if shown is None else (shown["dataset"], shown["method"])
-        name = (cell["dataset"], labels[0], cell["split"]["protocol"], cell["method"], labels[1])
-        members[name].append(cell)
-        places[name] = () if shown is None else tuple(shown["place"])
-    groups = []
-    for name in sorted(members, key=lambda parts: (places[parts], [natural(part) for part in parts])):
-        dataset, dataset_label, split, method, method_label = name
-        inside = sorted(members[name], key=_position)
-        groups.append(Group(dataset, dataset_label, method, method_label, split, tuple(inside)))
-    return groups
+    members: dict[Hashable, list[Result]] = defaultdict(list)
+    for cell in distinct(cells):
+        shown = _shown(cell)
+        members[cell.identity().group if shown is None else shown.position].append(cell)
+    found = []
+    firsts = [own[0] for own in members.values()]
+    labels = zip(_dataset_labels(firsts), _method_labels(firsts), strict=True)
+    for own, (dataset, method) in zip(members.values(), labels, strict=True):
+        first, shown = own[0], _shown(own[0])
+        found.append(
+            Group(
+                dataset=first.dataset,
+                dataset_label=dataset if shown is None else shown.dataset,
+                method=first.method,
+                method_label=method if shown is None else shown.method,
+                split=first.split.protocol,
+                cells=tuple(sorted(own, key=lambda cell: (cell.split.seed, cell.split.index, cell.seed, cell.key))),
+            )
+        )
+    return sorted(found, key=_order)
 
 
-def _position(cell: Cell) -> tuple[int, int, int, str]:
-    return cell["split"]["seed"], cell["split"]["index"], cell["seed"], cell["key"]
+def _shown(cell: Result) -> Shown | None:
+    """How a plan shows the cell; None of a cell that is no plan's."""
+    return getattr(cell, "shown", None)
 
 
-def _dataset_labels(cells: Sequence[Cell]) -> list[str]:
+def _order(group: Group) -> tuple[tuple[int, ...], list[list[tuple[int, int, str]]]]:
+    shown = _shown(group.cells[0])
+    names = (group.dataset, group.dataset_label, group.split, group.method, group.method_label)
+    return () if shown is None else shown.position, [natural(name) for name in names]
+
+
+def _dataset_labels(cells: Sequence[Result]) -> list[str]:
     """Ids of the data sets, with checksum or scaling where one id stands for several contents."""
-    facts = [{name: _words(cell[name]) for name in _OF_DATA if name in cell} for cell in cells]
-    names = [cell["dataset"] for cell in cells]
+    facts = [{"checksum": _words(cell.checksum), "scaling": _words(cell.scaling)} for cell in cells]
+    names = [cell.dataset for cell in cells]
     return [_label(name, parts) for name, parts in zip(names, _tell_apart(names, facts), strict=True)]
 
 
-def _method_labels(cells: Sequence[Cell]) -> list[str]:
+def _method_labels(cells: Sequence[Result]) -> list[str]:
     """Ids of the methods, with the settings, limits and versions that differ among all cells of a method.
 
     The likelihood counts within a data set only: it follows from the task unless the user names one.
     """
-    facts = []
-    likelihoods = []
-    for cell in cells:
-        facts.append(
-            {name: _words(value) for name, value in cell["settings"].items()}
-            | {f"limits.{name}": _words(value) for name, value in cell.get("limits", {}).items()}
-            | {"version": _words(cell.get("version"))}
-        )
-        likelihoods.append({"likelihood": _words(cell.get("likelihood"))})
-    methods = [cell["method"] for cell in cells]
+    facts = [
+        {name: _words(value) for name, value in cell.settings.items()}
+        | {f"limits.{name}": _words(value) for name, value in cell.limits.description().items()}
+        | {"version": _words(cell.version)}
+        for cell in cells
+    ]
+    methods = [cell.method for cell in cells]
     of_method = _tell_apart(methods, facts)
-    of_place = _tell_apart([(cell["method"], cell["dataset"]) for cell in cells], likelihoods)
-    origins = [cell.get("origin") or {} for cell in cells]
     of_origin = _tell_apart(
-        [(cell["method"], origin.get("method")) for cell, origin in zip(cells, origins, strict=True)],
-        [_origin_facts(origin) for origin in origins],
+        [(cell.method, cell.origin.method if cell.origin else None) for cell in cells],
+        [_origin_facts(cell.origin) for cell in cells],
     )
-    return [_label(name, a + b + c) for name, a, b, c in zip(methods, of_method, of_origin, of_place, strict=True)]
+    of_dataset = _tell_apart(
+        [(cell.method, cell.dataset) for cell in cells], [{"likelihood": _words(cell.likelihood)} for cell in cells]
+    )
+    return [_label(name, a + b + c) for name, a, b, c in zip(methods, of_method, of_origin, of_dataset, strict=True)]
 
 
-def _origin_facts(origin: Mapping[str, Any]) -> dict[str, str]:
+def _origin_facts(origin: OriginSpec | None) -> dict[str, str]:
     """Settings and version of the method that hyper-parameters come from, which tell cells apart as their own do."""
-    if not origin:
+    if origin is None:
         return {}
-    facts = {**origin["settings"], "version": origin.get("version")}
-    return {f"{origin.get('method')}.{name}": _words(value) for name, value in facts.items()}
+    facts = {**origin.settings, "version": origin.version}
+    return {f"{origin.method}.{name}": _words(value) for name, value in facts.items()}
 
 
 def _tell_apart(scopes: Sequence[Hashable], facts: Sequence[Mapping[str, str]]) -> list[list[str]]:

@@ -1,7 +1,7 @@
-"""A report written to a place: the place's name says what is wanted.
+"""A report written to a file or folder, whose name says what is wanted.
 
 ======================  ==================================================================
-place                   what is written
+path                    what is written
 ======================  ==================================================================
 .png .pdf .svg          the picture: NLL and error over training time
 .txt .csv .md .tex      the table; of another format, or under another name, if one is given
@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING
 
 from gpbench.errors import UsageError
 from gpbench.report.files import PICTURES, write_atomically
-from gpbench.report.tables.display import SHOWN
 from gpbench.report.tables.summary import summarise
-from gpbench.report.tables.table import ENDINGS, table
+from gpbench.report.tables.table import ENDINGS, SHOWN, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpbench.report.groups import Cell
+    from gpbench.bench.result import Result
 
 __all__ = ["PAGE_ENDING", "publish"]
 
@@ -33,8 +32,8 @@ PAGE_ENDING = ".html"
 
 
 def publish(
-    cells: Sequence[Cell],
-    place: Path,
+    cells: Sequence[Result],
+    path: Path,
     *,
     format: str | None = None,  # noqa: A002  # named as on the command line
     spread: str = "2se",
@@ -45,8 +44,8 @@ def publish(
 
     Parameters
     ----------
-    cells : sequence of dict
-    place : Path
+    cells : sequence of Result
+    path : Path
         A file or a folder, as in the table above.
     format : str or None
         Of the table, or ``"html"``; None for what the ending says, and text in a folder.
@@ -69,37 +68,37 @@ def publish(
     UsageError
         An ending that means nothing, a table's format for a picture, or cells that cannot be drawn.
     StoreError
-        The place cannot be written.
+        The path cannot be written.
     """
-    ending = place.suffix.lower()
+    ending = path.suffix.lower()
     as_page = format == "html" or (format is None and ending == PAGE_ENDING)
     if as_page and ending not in PICTURES:
         from gpbench.report.page import write_page  # noqa: PLC0415  # matplotlib's colours are heavy
 
-        page = place / f"page{PAGE_ENDING}" if place.is_dir() or not ending else place
+        page = path / f"page{PAGE_ENDING}" if path.is_dir() or not ending else path
         write_page(cells, page, title=title, metrics=metrics, spread=spread)
         return [page], []
-    if place.is_dir() or not ending:
-        return _folder(cells, place, format or "text", spread, metrics)
+    if path.is_dir() or not ending:
+        return _folder(cells, path, format or "text", spread, metrics)
     if ending in PICTURES:
         if format is not None:
-            raise UsageError(f"--format {format} is of tables and pages; {place} is a picture")
+            raise UsageError(f"--format {format} is of tables and pages; {path} is a picture")
         from gpbench.report.figures.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
 
-        save_curves(cells, place, spread=spread)
-        return [place], []
+        save_curves(cells, path, spread=spread)
+        return [path], []
     by_ending = {each: name for name, each in ENDINGS.items()}
     if format is None and ending not in by_ending:
         raise UsageError(
-            f"the ending of {place} says nothing: "
+            f"the ending of {path} says nothing: "
             f"expected {', '.join([*by_ending, PAGE_ENDING, *PICTURES])}, a folder, or --format"
         )
-    write_atomically(place, table(summarise(cells), format=format or by_ending[ending], metrics=metrics))
-    return [place], []
+    write_atomically(path, table(summarise(cells), format=format or by_ending[ending], metrics=metrics))
+    return [path], []
 
 
 def _folder(
-    cells: Sequence[Cell], folder: Path, form: str, spread: str, metrics: Sequence[str]
+    cells: Sequence[Result], folder: Path, form: str, spread: str, metrics: Sequence[str]
 ) -> tuple[list[Path], list[str]]:
     from gpbench.report.figures.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import StoreError
-from gpbench.report.groups import OK, Cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gpbench.bench.result import Result
     from gpbench.bench.store import Store
 
 __all__ = ["BINS", "SCORED", "brier_score", "calibration_error", "with_scores"]
@@ -24,6 +25,7 @@ SCORED = frozenset({"brier", "ece"})
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.integer]
+AnyResult = TypeVar("AnyResult", bound="Result")
 
 
 def brier_score(probabilities: Array, y: Labels) -> float:
@@ -59,38 +61,38 @@ def calibration_error(probabilities: Array, y: Labels, *, bins: int = BINS) -> f
     """
     predicted = probabilities.argmax(axis=1)
     confidence = probabilities[np.arange(len(y)), predicted]
-    place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
-    surplus = np.bincount(place, weights=(predicted == y) - confidence, minlength=bins)
+    bin_of = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    surplus = np.bincount(bin_of, weights=(predicted == y) - confidence, minlength=bins)
     return float(np.abs(surplus).sum() / len(y))
 
 
-def with_scores(cells: Iterable[Cell], store: Store) -> tuple[list[dict[str, Any]], list[str]]:
+def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResult], list[str]]:
     """Cells whose ``metrics`` also hold ``brier`` and ``ece``; None where a cell predicts no classes.
 
     Parameters
     ----------
-    cells : iterable of dict
-        Stored results; they are left as they are.
+    cells : iterable of Result
+        They are left as they are.
     store : Store
         Where their arrays are.
 
     Returns
     -------
-    list of dict
-        Copies.
+    list of Result
+        Copies, of the same type.
     list of str
         At most one sentence: how many cells could not be scored, and why the first of them.
     """
-    scored: list[dict[str, Any]] = []
+    scored: list[AnyResult] = []
     problems: list[StoreError] = []
     for cell in cells:
         found: dict[str, float | None] = {"brier": None, "ece": None}
-        if cell["status"] == OK:
+        if cell.finished:
             try:
-                found = _scores(cell["key"], store)
+                found = _scores(cell.key, store)
             except StoreError as error:
                 problems.append(error)
-        scored.append({**cell, "metrics": {**cell["metrics"], **found}})
+        scored.append(replace(cell, metrics={**cell.metrics, **found}))
     if not problems:
         return scored, []
     return scored, [f"{len(problems)} cells without Brier score and calibration error: {problems[0]}"]

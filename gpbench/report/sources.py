@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpbench.bench.result import Result
 from gpbench.bench.store import Store
 from gpbench.data.splits import Protocol
 from gpbench.errors import StoreError, UsageError, reason, unknown_name
+from gpbench.report.groups import processors_of
 from gpbench.report.scores import with_scores
-from gpbench.report.wellformed import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpbench.report.groups import Cell
-
 __all__ = ["choose", "read_cells"]
 
 
-def read_cells(places: Iterable[Path], *, scored: bool = False) -> tuple[list[dict[str, Any]], list[str]]:
-    """All cells of some places.
+def read_cells(paths: Iterable[Path], *, scored: bool = False) -> tuple[list[Result], list[str]]:
+    """All cells of some folders and files.
 
     Parameters
     ----------
-    places : iterable of Path
+    paths : iterable of Path
         A store, a results folder with a store ``runs`` in it, a cell's JSON file, or a file of JSON that
         ``gpbench run --json`` printed.
     scored : bool
@@ -33,35 +32,29 @@ def read_cells(places: Iterable[Path], *, scored: bool = False) -> tuple[list[di
 
     Returns
     -------
-    list of dict
-        The cells; one that stands in two places comes twice (summaries count it once).
+    list of Result
+        The cells; one that stands in two of them comes twice (summaries count it once).
     list of str
         What was passed over as damaged or could not be scored, one sentence each.
 
     Raises
     ------
     UsageError
-        A place does not exist.
+        A path does not exist.
     StoreError
         It cannot be read, or a file holds no cells.
     """
-    cells: list[dict[str, Any]] = []
+    cells: list[Result] = []
     problems: list[str] = []
-    for place in places:
-        if place.is_dir():
-            store = Store(place / "runs" if (place / "runs").is_dir() else place)
-            found = []
-            for cell in store.cells():
-                fault = fault_of(cell)
-                if fault:
-                    problems.append(f"{store.folder / cell['key']}.json is passed over: {fault}")
-                else:
-                    found.append(cell)
+    for path in paths:
+        if path.is_dir():
+            store = Store(path / "runs" if (path / "runs").is_dir() else path)
+            found = store.results()
             problems += store.problems
-        elif place.exists():
-            found, store = _cells_of_file(place)
+        elif path.exists():
+            found, store = _cells_of_file(path)
         else:
-            raise UsageError(f"there is no results folder or file {place}")
+            raise UsageError(f"there is no results folder or file {path}")
         if scored:
             found, unscored = with_scores(found, store)
             problems += unscored
@@ -70,18 +63,18 @@ def read_cells(places: Iterable[Path], *, scored: bool = False) -> tuple[list[di
 
 
 def choose(
-    cells: Sequence[Cell],
+    cells: Sequence[Result],
     *,
     datasets: Sequence[str] = (),
     methods: Sequence[str] = (),
     split: str | None = None,
     processor: str | None = None,
-) -> list[Cell]:
+) -> list[Result]:
     """The cells of some data sets, methods, split protocols and processors; all, where none are named.
 
     Parameters
     ----------
-    cells : sequence of dict
+    cells : sequence of Result
     datasets, methods : sequence of str
         Ids.
     split : str or None
@@ -95,31 +88,29 @@ def choose(
         A name that no cell bears; the message gives the nearest.
     """
     for kind, field, names in (("data set", "dataset", datasets), ("method", "method", methods)):
-        known = {str(cell[field]) for cell in cells}
+        known = {getattr(cell, field) for cell in cells}
         for name in names:
             if name not in known:
                 raise UsageError(f"no results: {unknown_name(kind, name, known)}")
     chosen = [
-        cell
-        for cell in cells
-        if (not datasets or cell["dataset"] in datasets) and (not methods or cell["method"] in methods)
+        cell for cell in cells if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
     ]
     if split is not None:
-        protocols = {str(cell["split"]["protocol"]) for cell in chosen}
+        protocols = {cell.split.protocol for cell in chosen}
         wanted_split = Protocol.parse(split).text
         if wanted_split not in protocols:
             raise UsageError(f"no results under split {wanted_split}; there are: {', '.join(sorted(protocols))}")
-        chosen = [cell for cell in chosen if cell["split"]["protocol"] == wanted_split]
+        chosen = [cell for cell in chosen if cell.split.protocol == wanted_split]
     if processor is None:
         return chosen
-    cpus = {str(cell["provenance"].get("cpu", "unknown")) for cell in chosen}
+    cpus = processors_of(chosen)
     wanted = {cpu for cpu in cpus if processor.casefold() in cpu.casefold()}
     if not wanted:
-        raise UsageError(f"no results of a processor {processor!r}; there are: {'; '.join(sorted(cpus))}")
-    return [cell for cell in chosen if str(cell["provenance"].get("cpu", "unknown")) in wanted]
+        raise UsageError(f"no results of a processor {processor!r}; there are: {'; '.join(cpus)}")
+    return [cell for cell in chosen if cell.cpu in wanted]
 
 
-def _cells_of_file(path: Path) -> tuple[list[dict[str, Any]], Store]:
+def _cells_of_file(path: Path) -> tuple[list[Result], Store]:
     """Cells, and the store that has their arrays."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -130,9 +121,9 @@ def _cells_of_file(path: Path) -> tuple[list[dict[str, Any]], Store]:
     found = content.get("cells", [content]) if isinstance(content, dict) else content
     if not isinstance(found, list):
         raise StoreError(f"{path} holds no cells: expected a stored cell, or what `gpbench run --json` printed")
-    for cell in found:
-        fault = fault_of(cell)
-        if fault:
-            raise StoreError(f"{path} holds something that is no cell: {fault}")
-    place = content.get("store") if isinstance(content, dict) else None
-    return found, Store(Path(place) if isinstance(place, str) else path.parent)
+    try:
+        cells = [Result.from_json(each) for each in found]
+    except StoreError as error:
+        raise StoreError(f"{path} holds something that is no cell: {error}") from error
+    folder = content.get("store") if isinstance(content, dict) else None
+    return cells, Store(Path(folder) if isinstance(folder, str) else path.parent)

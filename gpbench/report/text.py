@@ -1,18 +1,20 @@
-"""Names made safe for where they are printed, and columns lined up.
+"""Names made safe for where they are printed, columns lined up, and rows as csv.
 
 Names of data sets and settings come from files and plug-ins; none may break a table, or act on a terminal.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import TYPE_CHECKING
 
 from gpbench.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["columns", "escape_latex", "escape_markdown", "printable"]
+__all__ = ["columns", "csv_text", "escape_latex", "escape_markdown", "printable"]
 
 _LATEX = str.maketrans(
     {
@@ -44,6 +46,13 @@ def escape_markdown(text: str) -> str:
     return printable(text).translate(_MARKDOWN)
 
 
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as csv, a line each; None is an empty cell, numbers are written in full."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue()
+
+
 def columns(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:
     """Lines whose cells stand under one another, two blanks apart.
 
@@ -58,8 +67,8 @@ def columns(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(
     lines = []
     for row in rows:
         cells = [
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
     return lines

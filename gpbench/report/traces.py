@@ -15,14 +15,20 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.report.groups import Cell, Group
+    from gpbench.bench.result import Result
+    from gpbench.report.groups import Group
 
-__all__ = ["SPREADS", "Curve", "Trace", "common_grid", "curve_of", "hold", "mean_curve", "trace_of"]
+__all__ = ["SPREADS", "Curve", "Trace", "common_grid", "curve_of", "hold", "in_digits", "mean_curve", "trace_of"]
 
 Array = npt.NDArray[np.float64]
 
-#: Half width of the band, in words -> how it follows from the standard deviation and the number of splits.
-SPREADS = ("sd", "2sd", "se", "2se")
+#: Half width of a band -> what it is, in words.
+SPREADS = {
+    "sd": "one standard deviation",
+    "2sd": "two standard deviations",
+    "se": "one standard error",
+    "2se": "two standard errors",
+}
 
 #: A logarithmic axis has no zero; no clock here tells less than this apart (seconds).
 _SHORTEST = 1e-6
@@ -48,7 +54,7 @@ class Curve:
     splits : int
         How many splits it rests on.
     is_point : bool
-        There is a place in time and no way to it (k = 1), as when every split was measured but once.
+        There is a point in time and no way to it (k = 1), as when every split was measured but once.
     """
 
     seconds: Array
@@ -58,20 +64,24 @@ class Curve:
     is_point: bool
 
 
-def trace_of(cell: Cell, metric: str) -> Trace:
+def in_digits(spread: str) -> str:
+    """A half width in words, its number as a digit: ``2 standard errors``."""
+    return SPREADS[spread].replace("one", "1").replace("two", "2")
+
+
+def trace_of(cell: Result, metric: str) -> Trace:
     """The trace of a finished cell; its final numbers where no trace was kept.
 
     Parameters
     ----------
-    cell : dict
-        A stored result.
+    cell : Result
     metric : str
         ``"nll"``, ``"error"``, ``"accuracy"`` or ``"bound"``.
     """
     name = "error" if metric == "accuracy" else metric
-    seconds, values = cell["trace"]["seconds"], cell["trace"][name]
+    seconds, values = cell.trace["seconds"], cell.trace[name]
     if not seconds:
-        seconds, values = [cell["metrics"]["train_seconds"]], [cell["metrics"][name]]
+        seconds, values = [cell.metrics["train_seconds"]], [cell.metrics[name]]
     numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     if metric == "accuracy":
         numbers = 1.0 - numbers

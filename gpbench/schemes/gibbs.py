@@ -20,6 +20,11 @@ without an inverse: with v₀ ~ N(0, I) and f₀ = L v₀,
 
 one Cholesky factorisation of n rows a sweep, O(n³/3). The draws that are kept are the posterior: prediction averages
 p(y* | f) over them, each integrated over what f leaves open at x*.
+
+How much S dependent draws x are worth: with the autocorrelations ρ_k at lag k and τ = 1 + 2 Σ_{k>0} ρ_k the effective
+sample size is S/τ and the standard error of the mean sd/√(S/τ). The sum is cut by Geyer's initial monotone sequence
+(Geyer 1992, section 3.3): the sums of neighbours Γ_k = ρ_2k + ρ_{2k+1} of a reversible chain are positive and fall, so
+it ends at the first that is not positive, and a rise is taken for noise.
 """
 
 from __future__ import annotations
@@ -29,38 +34,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from polyagamma import random_polyagamma
+from scipy import fft
 from scipy.linalg import blas
 
-from gpbench.errors import NumericalError, UsageError
-from gpbench.model.functions import sigmoid
-from gpbench.model.latent import Latent
+from gpbench.errors import UsageError
+from gpbench.model.likelihoods.bernoulli import sigmoid
 from gpbench.model.linalg import add_to_diagonal, cholesky, potrf, trmv, trsv
+from gpbench.model.posterior import Latent
 from gpbench.model.sampled import SampledPosterior
-from gpbench.schemes.base import OnStep, Step, StopTraining, setting
-from gpbench.schemes.binary import binary_likelihood
-from gpbench.schemes.gibbs_diagnostics import autocorrelation_times, standard_errors
-from gpbench.schemes.row_limit import check_row_limit
-from gpbench.schemes.settings import KernelSettings
+from gpbench.schemes import settings
+from gpbench.schemes.base import Training, run_training, setting
+from gpbench.schemes.settings import KernelSettings, binary_likelihood, check_row_limit
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.training import OnStep, StoppedBy
+    from gpbench.schemes.base import Fit
 
-__all__ = ["Gibbs", "polya_gamma"]
+__all__ = ["Gibbs", "autocorrelation_times", "polya_gamma", "standard_errors"]
 
 FAR = 60.0
 """|c| from which PG(1, c) is drawn as a quarter of an inverse Gaussian: the laws differ by less than exp(-100) there.
 polyagamma 2.0.2 is right at 150 and returns the constant 0.16 at 200, where the mean is 0.0025."""
 FEW = 4
 """Draws below which nothing is said about their dependence."""
+COLUMNS = 256
+"""Quantities whose autocorrelations are worked out together; bounds the memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gibbs(KernelSettings):
     """Draws from the exact posterior of the latent values, the kernel being fixed."""
 
-    link: str = setting("logit", "link function", choices=("logit",))
+    link: str = settings.link("logit")
     burn_in: int = setting(200, "sweeps that are thrown away at the beginning", minimum=0)
     samples: int = setting(2000, "draws that are kept", minimum=1)
     thinning: int = setting(1, "sweeps from one draw that is kept to the next", minimum=1)
@@ -86,7 +94,7 @@ class Gibbs(KernelSettings):
         classes: int,
         rng: np.random.Generator,
         on_step: OnStep,
-    ) -> SampledPosterior:
+    ) -> Fit:
         """Sample; see :class:`gpbench.schemes.base.Scheme`. A step is a sweep.
 
         Raises
@@ -100,79 +108,66 @@ class Gibbs(KernelSettings):
             raise UsageError(f"gibbs needs the likelihood logit; got {likelihood.name}")
         likelihood.check_targets(y, classes)
         check_row_limit("gibbs", len(X), max_rows=self.max_rows)
-        try:
-            run = _Run(self, np.array(X[0 : len(X)], dtype=np.float64), y, likelihood=likelihood)
-        except NumericalError as error:
-            raise NumericalError(f"gibbs, start: {error}") from error
-        try:
-            run.sample(rng, on_step)
-        except StopTraining:
-            pass
-        except NumericalError as error:
-            raise NumericalError(f"gibbs, sweep {run.sweeps}: {error}") from error
-        return run.posterior(diagnostics=True)
+        inputs = np.array(X[0 : len(X)], dtype=np.float64)
+        return run_training("gibbs", lambda: Chain(self, inputs, y, likelihood=likelihood, rng=rng), on_step)
 
 
-class _Run:
+class Chain(Training):
     """A chain and what was kept of it.
 
     Attributes
     ----------
-    sweeps, kept : int
+    kept : int
+        Draws.
     """
 
-    def __init__(self, settings: Gibbs, X: Array, y: Labels, *, likelihood: Likelihood) -> None:
-        self.sweeps, self.kept = 0, 0
-        self._settings, self._X, self._likelihood = settings, X, likelihood
+    unit = "sweep"
+
+    def __init__(self, scheme: Gibbs, X: Array, y: Labels, *, likelihood: Likelihood, rng: np.random.Generator) -> None:
+        super().__init__(limit=scheme.burn_in + scheme.samples * scheme.thinning)
+        self.kept = 0
+        self._scheme, self._X, self._likelihood, self._rng = scheme, X, likelihood, rng
         self._half = np.asarray(y) - 0.5  # ½ y
-        self._kernel = settings.initial_kernel(X)
+        self._kernel = scheme.initial_kernel(X)
         self._K = self._kernel.gram(X)
         self._L, self._jitter = cholesky(self._K, what="K of all rows")
         add_to_diagonal(self._K, self._jitter)
         self._B = np.empty_like(self._K)
         self._f, self._v = np.zeros(len(X)), np.zeros(len(X))
-        self._draws = np.empty((settings.samples, len(X)))
-        self._stopped_by = "on_step"
+        self._draws = np.empty((scheme.samples, len(X)))
 
-    def sample(self, rng: np.random.Generator, on_step: OnStep) -> None:
-        """Sweep until all draws are kept.
-
-        Raises
-        ------
-        StopTraining
-            From ``on_step``, between two sweeps.
-        """
-        settings = self._settings
-        while self.kept < settings.samples:
-            self._sweep(rng)
-            self.sweeps += 1
-            beyond = self.sweeps - settings.burn_in
-            if beyond > 0 and beyond % settings.thinning == 0:
+    def train(self) -> StoppedBy:
+        """Sweep until all draws are kept."""
+        scheme, trainer = self._scheme, self.trainer
+        while trainer.running:
+            self._sweep()
+            beyond = trainer.count + 1 - scheme.burn_in
+            if beyond > 0 and beyond % scheme.thinning == 0:
                 self._draws[self.kept] = self._v
                 self.kept += 1
-            on_step(Step(self.sweeps, bound=None, posterior=self.posterior))
-        self._stopped_by = "iterations"
+            trainer.report()
+        return trainer.stopped_by
 
-    def posterior(self, *, diagnostics: bool = False) -> SampledPosterior:
+    def posterior(self) -> SampledPosterior:
         """The posterior of the draws kept so far; during burn-in, of the chain's present state."""
-        v = self._draws[: self.kept] if self.kept else self._v[None]
-        facts: dict[str, Any] = {
-            "iterations": self.sweeps,
-            "stopped_by": self._stopped_by,
-            "jitter": self._jitter,
-            "hyperparameters": self._kernel.values(),
-            "burn_in": min(self.sweeps, self._settings.burn_in),
-            "thinning": self._settings.thinning,
-            "samples": self.kept,
-        }
-        if diagnostics and self.kept >= FEW:
-            facts |= _precision(v @ self._L.T)
         n = len(self._X)
         latent = Latent(self._kernel, self._X, np.zeros(n), np.zeros((n, n)), form="covariance", jitter=self._jitter)
-        return SampledPosterior.of_means(latent, v, likelihood=self._likelihood, classes=2, facts=facts)
+        return SampledPosterior.of_means(latent, self._kept(), likelihood=self._likelihood, classes=2)
 
-    def _sweep(self, rng: np.random.Generator) -> None:
-        K, L, B = self._K, self._L, self._B
+    def facts(self) -> dict[str, Any]:
+        """Of the chain, and how precise its means are."""
+        found: dict[str, Any] = {
+            "burn_in": min(self.trainer.count, self._scheme.burn_in),
+            "thinning": self._scheme.thinning,
+            "samples": self.kept,
+        }
+        return found | _precision(self._kept() @ self._L.T) if self.kept >= FEW else found
+
+    def _kept(self) -> Array:
+        return self._draws[: self.kept] if self.kept else self._v[None]
+
+    def _sweep(self) -> None:
+        K, L, B, rng = self._K, self._L, self._B, self._rng
         omega = polya_gamma(self._f, rng=rng)
         root = np.sqrt(omega)
         np.multiply(K, root, out=B)
@@ -217,3 +212,43 @@ def _precision(f: Array) -> dict[str, float]:
         "mcse_latent": float(standard_errors(f, tau).max()),
         "mcse_probability": float(standard_errors(p, autocorrelation_times(p)).max()),
     }
+
+
+def autocorrelation_times(x: Array) -> Array:
+    """Integrated autocorrelation time of each column, in draws.
+
+    Parameters
+    ----------
+    x : (S, n)
+        At least four draws.
+
+    Returns
+    -------
+    (n,)
+        At least 1/log10(S), since an estimate below says more about noise than about the chain; 1 for a quantity that
+        never moves, whose mean has no error.
+    """
+    S, n = x.shape
+    tau = np.empty(n)
+    for first in range(0, n, COLUMNS):
+        columns = slice(first, min(first + COLUMNS, n))
+        tau[columns] = _times(x[:, columns])
+    return np.asarray(np.maximum(tau, 1.0 / np.log10(S)))
+
+
+def standard_errors(x: Array, tau: Array) -> Array:
+    """Monte Carlo standard error of each column's mean, shape (n,), from its autocorrelation time."""
+    return np.asarray(x.std(axis=0, ddof=1) * np.sqrt(tau / len(x)))
+
+
+def _times(x: Array) -> Array:
+    S = len(x)
+    centred = x - x.mean(axis=0)
+    spectrum = fft.rfft(centred, n=fft.next_fast_len(2 * S, real=True), axis=0)
+    covariance = fft.irfft(np.abs(spectrum) ** 2, n=fft.next_fast_len(2 * S, real=True), axis=0)[:S]
+    still = covariance[0] <= S * (1e-14 * np.abs(x).max(axis=0)) ** 2
+    rho = covariance / np.where(still, 1.0, covariance[0])
+    pairs = rho[0 : 2 * (S // 2) : 2] + rho[1 : 2 * (S // 2) : 2]
+    positive = np.logical_and.accumulate(pairs > 0.0, axis=0)
+    falling = np.minimum.accumulate(np.where(positive, pairs, 0.0), axis=0)
+    return np.where(still, 1.0, 2.0 * falling.sum(axis=0) - 1.0)

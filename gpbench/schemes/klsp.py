@@ -33,8 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gpbench.model.kl_bound import KLBound
-from gpbench.model.latent import Latent
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.maximise import LOG_BOUND, Point, maximise
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings
@@ -99,7 +98,7 @@ class KLSpTraining(Training):
         super().__init__(limit=scheme.max_iterations)
         self._scheme, self._X, self._y, self._likelihood = scheme, X, y, likelihood
         self._bound = KLBound(scheme.initial_kernel(X), likelihood, whitened=scheme.whiten, size=scheme.block_rows)
-        self._unknowns = Unknowns(**self._bound.parts(Z, log_bound=LOG_BOUND))
+        self._unknowns = Unknowns.of(self._bound.start(Z), limits={"theta": LOG_BOUND})
         self._at = self._unknowns.values(self._unknowns.x)
         self._basis = self._bound.basis(self._at)
         self._value = -math.inf

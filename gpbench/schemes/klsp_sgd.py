@@ -34,10 +34,9 @@ import numpy as np
 
 from gpbench.errors import NumericalError
 from gpbench.model.kl_bound import KLBound
-from gpbench.model.latent import Latent
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.maximise import LOG_BOUND
-from gpbench.optimize.minibatch import Minibatches, hold_out
+from gpbench.optimize.training import Minibatches, hold_out
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, setting
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
-    from gpbench.optimize.adam import Steps
+    from gpbench.optimize.steps import Steps
     from gpbench.optimize.training import StoppedBy
 
 __all__ = ["KLSpSGD"]
@@ -110,7 +109,7 @@ class KLSpSGDTraining(Training):
         self._scheme, self._X, self._y, self._likelihood, self._rng = scheme, X, np.asarray(y), likelihood, rng
         self._bound = KLBound(scheme.initial_kernel(X), likelihood, whitened=scheme.whiten, size=scheme.batch_size)
         moves = ["theta"] * (scheme.hyperparameters == "learned") + ["Z"] * scheme.learn_inducing
-        self._unknowns = Unknowns(**self._bound.parts(Z)).freeing(["m", "L", *moves])
+        self._unknowns = Unknowns.of(self._bound.start(Z)).freeing(["m", "L", *moves])
         self._kernel_moves = bool(moves)
         self._begin(settings.STEP_RATES[scheme.optimizer] if scheme.rate is None else scheme.rate)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model import storage
 from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood
 from gpbench.model.likelihoods.base import check_classes
-from gpbench.model.posterior import register_posterior
-from gpbench.schemes.base import OnStep, Step, StopTraining, setting
+from gpbench.model.posterior import npz_arrays, register_posterior, write_npz
+from gpbench.schemes.base import Fit, Step, StopTraining, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from gpbench.model.inducing import InducingRule
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.schemes.base import OnStep, StoppedBy
 
 __all__ = ["Linear", "LinearPosterior"]
 
@@ -70,7 +70,7 @@ class Linear:
         classes: int,
         rng: np.random.Generator,
         on_step: OnStep,
-    ) -> LinearPosterior:
+    ) -> Fit:
         """Train; see :class:`gpbench.schemes.base.Scheme`. Calls ``on_step`` once, at the end.
 
         Raises
@@ -92,16 +92,17 @@ class Linear:
             inputs = X[0:n]
         if not np.isfinite(inputs).all():
             raise NumericalError(f"linear: {int((~np.isfinite(inputs)).sum())} of the inputs are NaN or infinite")
-        posterior = self._fit(inputs, y, classes)
+        fit = self._fit(inputs, y, classes)
         with contextlib.suppress(StopTraining):
-            on_step(Step(int(posterior.facts["iterations"]), bound=None, posterior=lambda: posterior))
-        return posterior
+            on_step(Step(fit.iterations, bound=None, posterior=lambda: fit.posterior))
+        return fit
 
-    def _fit(self, X: Array, y: Labels, classes: int) -> LinearPosterior:
+    def _fit(self, X: Array, y: Labels, classes: int) -> Fit:
         counts = np.bincount(y, minlength=classes)
         present = np.flatnonzero(counts)
         weights, bias = np.zeros((classes, X.shape[1])), np.zeros(classes)
-        facts: dict[str, Any] = {"stopped_by": "converged", "iterations": 1, "absent_classes": classes - len(present)}
+        stopped_by: StoppedBy = "converged"
+        iterations = 1
         if len(present) > 1:
             C = 1.0 / self.penalty if self.penalty > 0 else np.inf
             model = LogisticRegression(C=C, max_iter=self.max_iterations)
@@ -109,13 +110,18 @@ class Linear:
                 warnings.simplefilter("always")
                 model.fit(X, y)
             if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
-                facts["stopped_by"] = "iterations"
-            facts["iterations"] = max(1, int(np.max(model.n_iter_)))
+                stopped_by = "iterations"
+            iterations = max(1, int(np.max(model.n_iter_)))
             if len(present) == 2:  # scikit-learn then keeps one column, the log odds of the second class
                 weights[present[1]], bias[present[1]] = model.coef_[0], model.intercept_[0]
             else:
                 weights[present], bias[present] = model.coef_, model.intercept_
-        return LinearPosterior(weights, bias, absent=counts == 0, rows=len(y), facts=facts)
+        return Fit(
+            posterior=LinearPosterior(weights, bias, absent=counts == 0, rows=len(y)),
+            stopped_by=stopped_by,
+            iterations=iterations,
+            facts={"absent_classes": classes - len(present)},
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +136,12 @@ class LinearPosterior:
         Classes that training did not see; each is given the probability 1/(rows + C).
     rows : int
         Number of training rows.
-    facts : mapping
-        What is to be recorded about the fit.
     """
 
     weights: Array
     bias: Array
     absent: npt.NDArray[np.bool_]
     rows: int
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def predict(self, X: Rows) -> Prediction:
         """Class probabilities and the most probable class of each row of X (n, d)."""
@@ -157,11 +160,11 @@ class LinearPosterior:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``load_posterior`` reads, to be saved together with others."""
         parts = {"weights": self.weights, "bias": self.bias, "absent": self.absent}
-        return storage.pack("linear", {"rows": self.rows, "facts": dict(self.facts)}, parts)
+        return npz_arrays("linear", {"rows": self.rows}, parts)
 
     def save(self, path: Path) -> None:
         """Write an npz file that ``load_posterior`` reads."""
-        storage.write(path, self.arrays())
+        write_npz(path, self.arrays())
 
     def _log_probabilities(self, X: Rows) -> Array:
         n, (C, d) = len(X), self.weights.shape
@@ -179,9 +182,7 @@ class LinearPosterior:
 
 
 def _build(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> LinearPosterior:
-    return LinearPosterior(
-        arrays["weights"], arrays["bias"], absent=arrays["absent"], rows=meta["rows"], facts=meta["facts"]
-    )
+    return LinearPosterior(arrays["weights"], arrays["bias"], absent=arrays["absent"], rows=meta["rows"])
 
 
 register_posterior("linear", _build)

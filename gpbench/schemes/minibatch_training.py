@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from gpbench.errors import NumericalError
-from gpbench.optimize.minibatch import Minibatches
+from gpbench.optimize.training import Minibatches
 from gpbench.schemes.base import Step
 from gpbench.schemes.stochastic_settings import Watch
 

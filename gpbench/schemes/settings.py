@@ -15,18 +15,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.distances import median_distance
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import Kernel, kernel_from_spec, make_kernel
 from gpbench.model.likelihoods import likelihood
-from gpbench.optimize.adadelta import AdaDelta
-from gpbench.optimize.adam import SteadyAdam
 from gpbench.optimize.lbfgsb import LBFGSB
-from gpbench.optimize.minibatch import hold_out
 from gpbench.optimize.scg import SCG
-from gpbench.optimize.stopping import Checks, HeldOut
+from gpbench.optimize.steps import AdaDelta, SteadyAdam
+from gpbench.optimize.training import Checks, HeldOut, hold_out
 from gpbench.schemes.base import run_training, setting, settings_of
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Labels, Rows
-    from gpbench.optimize.adam import Steps
+    from gpbench.optimize.steps import Steps
     from gpbench.schemes.base import Fit, OnStep, Training
 
 __all__ = [
@@ -51,7 +49,10 @@ __all__ = [
     "HeldOutRule",
     "KernelSettings",
     "Learned",
+    "binary_likelihood",
+    "check_ep_targets",
     "check_row_limit",
+    "ep_likelihood",
     "held_out_nll",
     "persist",
     "search_of",
@@ -137,7 +138,7 @@ class KernelSettings:
     def _first_lengthscale(self, X: Rows) -> float:
         if isinstance(self.lengthscale, float | int):
             return float(self.lengthscale)
-        distance = median_distance(X) if self.lengthscale == "median" else None
+        distance = _median_distance(X) if self.lengthscale == "median" else None
         return math.sqrt(X.shape[1] if distance is None else distance)
 
 
@@ -148,11 +149,13 @@ class GPSettings(KernelSettings):
     hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
     inducing: str = setting("100", "number of inducing inputs: 100, 3% of the rows, or all")
     inducing_rule: str = setting(
-        "mixed",
+        InducingRule.rule,
         "how inducing inputs are chosen: k-means centres and k-means++ seeds by halves, centres, or random rows",
         choices=("mixed", "kmeans", "random"),
     )
-    kmeans_rows: int = setting(20_000, "random rows that k-means looks at, since it runs on the clock", minimum=1)
+    kmeans_rows: int = setting(
+        InducingRule.rows, "random rows that k-means looks at, since it runs on the clock", minimum=1
+    )
 
     def inducing_rule_for(self, seed: int) -> InducingRule:
         """The rule for inducing inputs, drawn from a split's seed so that methods with the same rule share them.
@@ -163,6 +166,24 @@ class GPSettings(KernelSettings):
             The number of inducing inputs is none.
         """
         return InducingRule(self.inducing_rule, count=self.inducing, seed=seed, rows=self.kmeans_rows)
+
+
+def _median_distance(X: Rows, *, rows: int = 1000) -> float | None:
+    """Median Euclidean distance of two rows that differ, over at most ``rows`` rows at even steps through X.
+
+    Rows at even steps stand for a file that is sorted, and need no randomness. Pairs of equal rows do not count: among
+    many duplicates their distance would be 0, which is no length.
+
+    Returns
+    -------
+    float or None
+        In the units of X; None where all rows that were looked at are equal.
+    """
+    n = len(X)
+    chosen = np.unique(np.linspace(0, n - 1, num=min(n, rows)).round().astype(np.int64))
+    distances = pdist(np.asarray(X[chosen], dtype=np.float64))
+    apart = distances[distances > 0]
+    return float(np.median(apart)) if len(apart) else None
 
 
 def link(*choices: str) -> Any:
@@ -248,6 +269,62 @@ def validation() -> Any:
     return setting(2000, "rows held out for the stopping rule, at most a tenth", minimum=1)
 
 
+EP_LIKELIHOODS = {"binary": "probit", "multiclass": "robust-max"}
+"""What expectation propagation has factors for, by task."""
+
+
+def ep_likelihood(name: str, task: str, n_classes: int) -> Likelihood:
+    """The probit for two classes, the largest latent value for more.
+
+    Parameters
+    ----------
+    name : str
+        Of the scheme, for the message.
+    task : str
+    n_classes : int
+
+    Raises
+    ------
+    UsageError
+        The task is another one.
+    """
+    if not {"binary": n_classes == 2, "multiclass": n_classes > 2}.get(task, False):
+        raise UsageError(f"{name} does classification; got task {task} with {n_classes} classes")
+    return likelihood(EP_LIKELIHOODS[task])
+
+
+def check_ep_targets(name: str, y: Labels, *, needed: str, given: Likelihood, classes: int) -> None:
+    """See that expectation propagation can be run.
+
+    Rows of one class alone are fitted like any others. Their evidence does not grow without end: rows of class c need
+    f^c to be the largest (f of the right sign) at the first row at least, which has probability 1/C under any prior
+    that treats the classes alike, so that log p(y | θ) <= -log C. It rises towards that as length scale and variance
+    grow; a search ends where nothing rises any more, or at the bounds of the log hyper-parameters.
+
+    Parameters
+    ----------
+    name : str
+        Of the scheme, for messages.
+    y : (n,)
+    needed : str
+        Name of the scheme's own likelihood.
+    given : Likelihood
+        The one that it was handed.
+    classes : int
+        Of the data set.
+
+    Raises
+    ------
+    UsageError
+        The likelihood is not EP's.
+    DataError
+        A label is none of the classes.
+    """
+    if given.name != needed or given.spec().get("epsilon", 0.0) != 0.0:
+        raise UsageError(f"{name} needs the likelihood {needed}, without label noise; got {given.spec()}")
+    given.check_targets(y, classes)
+
+
 @dataclass(frozen=True, kw_only=True)
 class BinaryScheme(GPSettings):
     """A scheme for two classes; a subclass declares the setting ``link``, and says in ``start`` how training begins."""
@@ -277,9 +354,7 @@ class BinaryScheme(GPSettings):
         UsageError
             The task is not binary.
         """
-        if task != "binary" or n_classes != 2:
-            raise UsageError(f"{self.name} does binary classification; got task {task} with {n_classes} classes")
-        return likelihood(self.link)
+        return binary_likelihood(self.name, self.link, task=task, n_classes=n_classes)
 
     def fit(
         self,
@@ -302,6 +377,19 @@ class BinaryScheme(GPSettings):
             lambda: self.start(X, y, inducing=inducing, likelihood=likelihood, classes=classes, rng=rng),
             on_step,
         )
+
+
+def binary_likelihood(name: str, link: str, *, task: str, n_classes: int) -> Likelihood:
+    """The Bernoulli likelihood with a link, for the scheme of that name.
+
+    Raises
+    ------
+    UsageError
+        The task is not binary.
+    """
+    if task != "binary" or n_classes != 2:
+        raise UsageError(f"{name} does binary classification; got task {task} with {n_classes} classes")
+    return likelihood(link)
 
 
 class HeldOutRule:
@@ -395,13 +483,23 @@ def persist(attempt: Callable[[], None], *, step_back: Callable[[], None], tries
 
 
 def search_of(
-    optimizer: str, *, memory: int = 20, gradient_tolerance: float, value_tolerance: float
+    optimizer: str,
+    *,
+    memory: int = 20,
+    gradient_tolerance: float,
+    value_tolerance: float,
+    gradient_error: float = SCG.gradient_error,
 ) -> Callable[..., LBFGSB | SCG]:
-    """Which search a scheme's settings ask for; what it returns takes fields to change, such as ``max_iterations``."""
+    """Which search a scheme's settings ask for; what it returns takes fields to change, such as ``max_iterations``.
+
+    ``gradient_error`` is what an inner loop leaves in the gradient; see :class:`gpbench.optimize.scg.SCG`.
+    """
 
     def search(**changed: Any) -> LBFGSB | SCG:
         if optimizer == "scg":
-            scg = SCG(gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance)
+            scg = SCG(
+                gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance, gradient_error=gradient_error
+            )
             return replace(scg, **changed)
         lbfgsb = LBFGSB(memory=memory, gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance)
         return replace(lbfgsb, **changed)
@@ -419,7 +517,7 @@ def steps_of(rule: str, size: int, *, rate: float, **adadelta: float) -> Steps:
         Length of the parameter vector.
     rate : float
     **adadelta : float
-        Decay, momentum and offset; see :class:`gpbench.optimize.adadelta.AdaDelta`.
+        Decay, momentum and offset; see :class:`gpbench.optimize.steps.AdaDelta`.
     """
     return SteadyAdam(size, rate=rate) if rule == "adam" else AdaDelta(size, rate=rate, **adadelta)
 

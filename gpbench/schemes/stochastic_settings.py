@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpbench.optimize.minibatch import hold_out
-from gpbench.optimize.stopping import Checks, HeldOut
+from gpbench.optimize.training import Checks, HeldOut, hold_out
 from gpbench.schemes.base import setting
 from gpbench.schemes.binary import BinaryScheme
 

@@ -36,11 +36,10 @@ from scipy.linalg import blas
 from gpbench.errors import UsageError
 from gpbench.model.basis import Basis, Moments
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.latent import Latent
 from gpbench.model.linalg import add_to_diagonal, potrf, syrk, trsm, trsv
-from gpbench.model.posterior import Posterior
-from gpbench.optimize.hyper import KernelSteps
-from gpbench.optimize.minibatch import Minibatches
+from gpbench.model.posterior import Latent, Posterior
+from gpbench.optimize.steps import KernelSteps
+from gpbench.optimize.training import Minibatches
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, setting
 from gpbench.schemes.settings import BinaryScheme, HeldOutRule

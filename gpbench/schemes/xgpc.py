@@ -41,15 +41,12 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.model.basis import Basis, factor_adjoint
-from gpbench.model.functions import log_cosh_half, theta_pg
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.latent import Latent
+from gpbench.model.likelihoods.bernoulli import log_cosh_half, theta_pg
 from gpbench.model.linalg import add_to_diagonal, mirror_lower, potrf, trmm, trmv, trsm, trsv
-from gpbench.model.posterior import Posterior
-from gpbench.optimize.hyper import KernelSteps
-from gpbench.optimize.minibatch import Minibatches
-from gpbench.optimize.rates import AdaptiveRate, GrowingWindow
-from gpbench.optimize.stopping import Checks, ParameterChange
+from gpbench.model.posterior import Latent, Posterior
+from gpbench.optimize.steps import AdaptiveRate, GrowingWindow, KernelSteps
+from gpbench.optimize.training import Checks, Minibatches, ParameterChange
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, setting
 from gpbench.schemes.settings import BinaryScheme, HeldOutRule
@@ -59,8 +56,7 @@ if TYPE_CHECKING:
     from gpbench.model.kernels import Kernel
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
-    from gpbench.optimize.minibatch import Index
-    from gpbench.optimize.training import StoppedBy, StoppingRule
+    from gpbench.optimize.training import Index, StoppedBy, StoppingRule
 
 __all__ = ["XGPC", "State", "Target"]
 

@@ -1,8 +1,10 @@
 import pytest
 from bench_fakes import FAKE, POINTS, FakeSource
 
+from gpbench.bench.cell import Limits
 from gpbench.bench.choices import Choice
 from gpbench.bench.expand import Request, expand
+from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
 
 
@@ -23,6 +25,34 @@ def test_a_split_that_there_is_not(index):
 
 def test_inducing_points_are_counted_where_the_split_does_not_give_them():
     few = FakeSource(name="few", n=3)  # `points` asks for four inducing points
-    with pytest.raises(UsageError, match="method points on few: fewer rows than inducing points"):
+    message = "method points on few, folds:2: fewer training rows than inducing points: 1 training rows, 4"
+    with pytest.raises(UsageError, match=message):
         expand(request(POINTS, source=few, split="folds:2"))
     assert len(expand(request(POINTS, source=few, split="active:1/2"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("split", "limits", "rows"),
+    [
+        ("folds:10", Limits(), 94),  # 48 and 57 rows of the classes: one fold has five of the one and six of the other
+        ("contiguous:10", Limits(), 94),
+        ("holdout:0.5*2", Limits(), 53),
+        ("holdout:95*1", Limits(), 10),
+        ("folds:10", Limits(train_rows=25), 25),
+    ],
+)
+def test_inducing_points_are_no_more_than_the_training_rows_of_a_split(split, limits, rows):
+    source = FakeSource(name="rows", n=105)
+
+    def asked(inducing):
+        choice = Choice(POINTS, POINTS.resolve({"inducing": inducing}))
+        return expand(Request(choices=[choice], sources=[source], split=split, limits=limits))
+
+    parts = [(task.spec.split.index, Protocol.parse(split)) for task in asked(str(rows))]
+    splits = [part.split(source.load(), index, seed=0, train_rows=limits.train_rows) for index, part in parts]
+    assert min(len(each.train) for each in splits) == rows
+    assert asked("all")
+    with pytest.raises(UsageError) as caught:
+        asked(str(rows + 1))
+    said = str(caught.value)
+    assert f"{rows} training rows, {rows + 1} inducing points; --inducing {rows // 10 * 10} fits" in said

@@ -7,15 +7,14 @@ import pytest
 from bench_fakes import FakeSource, without_times
 
 from gpbench.bench.cell import Limits
-from gpbench.bench.choices import Choice, choose
+from gpbench.bench.choices import Choice, choose, learned_in
 from gpbench.bench.execution import Processes, Serial
 from gpbench.bench.expand import Request, expand
 from gpbench.bench.method import BINARY, Method
 from gpbench.bench.methods import method
-from gpbench.bench.origin import learned_in
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import read_plan
-from gpbench.bench.plan.stored import stored_cells
+from gpbench.bench.plan.run import stored_results
 from gpbench.bench.runner import run_cell
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep
@@ -64,8 +63,8 @@ def run(found, store, **options):
 def test_the_kernel_is_the_one_that_the_other_learned(store, name):
     (cell, _) = run(tasks(chosen(name, **AT_ONCE)), store)
     assert cell.status == "ok", cell.problem
-    assert (cell.settings["hyperparameters"], cell.origin["method"]) == ("from:klsp", "klsp")
-    own, origin = (load_posterior(store.folder / f"{key}.npz") for key in (cell.key, cell.origin["key"]))
+    assert (cell.settings["hyperparameters"], cell.origin.method) == ("from:klsp", "klsp")
+    own, origin = (load_posterior(store.folder / f"{key}.npz") for key in (cell.key, cell.origin.key))
     assert own.latents[0].kernel.spec() == origin.latents[0].kernel.spec()
     start = method("klsp").build(method("klsp").resolve({})).kernel_from(3, lengthscale=np.sqrt(3))
     assert np.abs(origin.latents[0].kernel.theta - start.theta).max() > 0.01  # something was learned
@@ -79,7 +78,7 @@ def test_the_origin_is_the_cell_that_a_run_of_it_would_make(store):
     start = [store.folder / f"{task.spec.key}.json" for task in plain]
     written = [path.stat().st_mtime_ns for path in start]
     cells = run(found, store)
-    assert [cell.origin["key"] for cell in cells] == [cell.key for cell in first]
+    assert [cell.origin.key for cell in cells] == [cell.key for cell in first]
     assert len(store.results()) == 4
     assert run(found, store, force=True)[0].key == cells[0].key  # its own cells alone are run again
     assert [path.stat().st_mtime_ns for path in start] == written
@@ -107,10 +106,10 @@ def test_keys_hold_the_origin_s_and_are_the_old_ones_without(store):
 
 def test_what_differs_in_the_origin_alone_is_told_apart(store):
     cells = [*run(tasks(chosen("x-gpc")), store), *run(tasks(chosen("x-gpc", learn_inducing="false")), store)]
-    labels = [group.method_label for group in group_cells(cell.to_json() for cell in cells)]
+    labels = [group.method_label for group in group_cells(cells)]
     assert labels == ["x-gpc (klsp.learn_inducing=false)", "x-gpc (klsp.learn_inducing=true)"]
     plain = run(tasks(choose([method("x-gpc")], {}, assignments={"inducing": "5"}, iterations=6)), store)
-    labels = [group.method_label for group in group_cells(cell.to_json() for cell in [*cells[:2], *plain])]
+    labels = [group.method_label for group in group_cells([*cells[:2], *plain])]
     assert labels == ["x-gpc (hyperparameters=from:klsp)", "x-gpc (hyperparameters=learned)"]
 
 
@@ -150,9 +149,9 @@ def test_counts_take_the_constant_mean_along(store):
     rng_counts = rng.poisson(np.exp(1 + np.sin(2 * X[:, 0])))
     found = chosen("gvi-fixed-point", hyperparameters="from:sod-laplace")
     cells = run(tasks(found, sources=[Counts()]), store)
-    own, origin = (load_posterior(store.folder / f"{key}.npz") for key in (cells[0].key, cells[0].origin["key"]))
+    own, origin = (load_posterior(store.folder / f"{key}.npz") for key in (cells[0].key, cells[0].origin.key))
     assert own.latents[0].mean == origin.latents[0].mean != 0.0
-    assert learned_in(store, cells[0].key) == learned_in(store, cells[0].origin["key"])
+    assert learned_in(store, cells[0].key) == learned_in(store, cells[0].origin.key)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +235,7 @@ def test_stored_cells_of_a_plan_are_known_by_their_origin_s_settings(tmp_path, s
     cells = []
     for block in found[:2]:
         cells += run(tasks([Choice(block.table.method, block.settings, block.origin)]), store)
-    cells = [cell.to_json() | {"dataset": "ringnorm-gen:60"} for cell in cells]
-    assert [len(own) for _, own in stored_cells(plan, found[:2], cells)] == [2, 2]
-    cells[0]["origin"] = cells[0]["origin"] | {"version": 99}
-    assert [len(own) for _, own in stored_cells(plan, found[:2], cells)] == [1, 2]
+    cells = [replace(cell, dataset="ringnorm-gen:60") for cell in cells]
+    assert [len(own) for _, own in stored_results(found[:2], cells)] == [2, 2]
+    cells[0] = replace(cells[0], origin=replace(cells[0].origin, version=99))
+    assert [len(own) for _, own in stored_results(found[:2], cells)] == [1, 2]

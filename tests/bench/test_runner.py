@@ -6,9 +6,9 @@ import pytest
 from bench_fakes import CALLS, FAKE, POINTS, FakePosterior, FakeSource, made_up, spec, task, without_times
 
 from gpbench.bench import clock as clock_module
-from gpbench.bench import division, mapped, runner, trace
+from gpbench.bench import division, runner, trace
 from gpbench.bench.cell import Limits
-from gpbench.bench.mapped import MappedRows
+from gpbench.bench.division import MappedRows
 from gpbench.bench.methods import method
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.runner import Task, lost, run_cell
@@ -71,7 +71,7 @@ def test_large_inputs_come_from_a_file_with_the_same_result(monkeypatch):
     outcomes = [run_cell(task())]
     monkeypatch.setattr(division, "MATERIALISED_BYTES", 0)
     outcomes.append(run_cell(task()))
-    monkeypatch.setattr(mapped.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**30))
+    monkeypatch.setattr(division.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**30))
     outcomes.append(run_cell(task()))
     assert [type(call[0]) for call in CALLS] == [np.ndarray, MappedRows, ScaledRows]
     rows = [outcome.result.provenance["rows"] for outcome in outcomes]

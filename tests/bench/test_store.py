@@ -138,6 +138,16 @@ def test_reports_pass_over_damaged_results_and_say_so(store):
     assert f"{key}.json" in files(store)
 
 
+def test_results_of_other_formats_stay_and_are_told_in_one_sentence(store):
+    store.put(a_result(), ARRAYS)
+    for number in range(3):
+        (store.folder / f"{number}.json").write_text(json.dumps({"format": 0, "key": str(number)}))
+    assert [result.key for result in store.results()] == [a_result().key]
+    told = f"3 of format other than 1 are passed over in {store.folder}: 0.json and others"
+    assert store.problems == [told]
+    assert {"0.json", "1.json", "2.json"} <= set(files(store))
+
+
 def test_a_full_disk_is_a_store_error_and_leaves_nothing_half_done(store, monkeypatch):
     store.prepare()
 

@@ -1,4 +1,9 @@
-import sklearn.cluster
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import scipy.linalg
 from threadpoolctl import threadpool_info
 
 from gpbench.bench import threads
@@ -6,16 +11,36 @@ from gpbench.bench.threads import one_pool_size
 
 
 def test_libraries_are_warmed_once_for_each_number_of_threads(monkeypatch):
-    fits = []
-    fit = sklearn.cluster.KMeans.fit
+    calls = []
+    cholesky = scipy.linalg.cholesky
 
-    def counted(self, rows):
-        fits.append({pool["num_threads"] for pool in threadpool_info()})
-        return fit(self, rows)
+    def counted(*arguments, **options):
+        calls.append({pool["num_threads"] for pool in threadpool_info()})
+        return cholesky(*arguments, **options)
 
-    monkeypatch.setattr(sklearn.cluster.KMeans, "fit", counted)
+    monkeypatch.setattr(scipy.linalg, "cholesky", counted)
     threads._warm.cache_clear()
     for number in (1, 2, 1, 2):
         with one_pool_size(number):
             pass
-    assert fits == [{1}, {2}]
+    assert calls == [{1}, {2}]
+
+
+def test_threads_of_what_a_scheme_imports_are_held_too(tmp_path):
+    (tmp_path / "late.py").write_text("import sklearn.cluster\nfrom bench_fakes import FakeScheme\n")
+    program = (
+        "import sys\n"
+        "from dataclasses import replace\n"
+        "from bench_fakes import CALLS, FAKE, task\n"
+        "from gpbench.bench.runner import run_cell\n"
+        "assert 'sklearn' not in sys.modules\n"
+        "run_cell(replace(task(), method=replace(FAKE, scheme='late:FakeScheme')))\n"
+        "print(*CALLS[-1][2])\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.stdout.split() == ["1", "1", "1"]  # BLAS of NumPy and SciPy, and scikit-learn's OpenMP

@@ -4,7 +4,7 @@ import pytest
 
 from gpbench.data import catalogue as module
 from gpbench.data.catalogue import Entry, File, catalogue, entries, entry
-from gpbench.data.entries import _entry, _file, read_file, read_folder
+from gpbench.data.entries import read_file, read_folder
 from gpbench.data.formats import FORMATS
 from gpbench.data.readers import READERS
 from gpbench.errors import DataError, UsageError
@@ -90,27 +90,6 @@ def test_an_unknown_id_is_answered_with_near_ones():
         entry("electrisity")
 
 
-def test_fingerprints_follow_what_decides_the_rows_and_nothing_else():
-    def made(**how):
-        body = {"path": "a/b/c", "urls": ["https://x/1"], "sha256": "0" * 64} | how
-        return {"source": "s", "files": {"f": body}, "datasets": {"one": _ENTRY}}
-
-    plain = _fingerprint(made())
-    assert plain == _fingerprint(made(urls=["https://y/2"]))
-    assert plain != _fingerprint(made(sha256="1" * 64))
-    changed = made()
-    changed["datasets"] = {"one": _ENTRY | {"recipe": {"drop": [0]}}}
-    assert plain != _fingerprint(changed)
-
-
-_ENTRY = {"title": "t", "task": "binary", "licence": "l", "d": 1, "parts": [{"file": "f", "format": "csv"}]}
-
-
-def _fingerprint(table):
-    files = {name: _file(body, "x") for name, body in table["files"].items()}
-    return _entry("one", {"source": "s"} | table["datasets"]["one"], files, "x").fingerprint
-
-
 GOOD = """
 source = "s"
 licence = "l"
@@ -151,25 +130,66 @@ def test_a_catalogue_file_is_read(tmp_path):
     assert two.files == (File("a/b/f"),)
 
 
+def test_fingerprints_follow_what_decides_the_rows_and_nothing_else(tmp_path):
+    def fingerprint(old="", new=""):
+        path = tmp_path / "s.toml"
+        path.write_text(GOOD.replace(old, new) if old else GOOD)
+        return next(found for found in read_file(path) if found.id == "one").fingerprint
+
+    path = 'path = "a/b/f"'
+    assert fingerprint() == fingerprint(path, path + '\nurls = ["https://y/2"]')
+    assert fingerprint() == fingerprint('title = "One"', 'title = "Other"')
+    assert fingerprint() != fingerprint(path, path + f'\nsha256 = "{"1" * 64}"')
+    assert fingerprint() != fingerprint("recipe = {", "recipe = {drop = [0], ")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("title = ", "titel = ", "s.toml: data set one: unknown key titel"),
-        ('task = "binary"', 'task = "binry"', "data set one: recipe: task must be one of"),
-        ('file = "f", format = "csv", header', 'file = "g", format = "csv", header', "file 'g' is not declared"),
-        ('role = "test"', 'role = "dev"', "role must be train or test; got 'dev'"),
-        ('target = "y"', 'goal = "y"', "recipe: unknown key goal"),
-        ('path = "a/b/f"', 'path = "a/../f"', "path must be <source>/<data set>/<file>"),
+        ("title = ", "titel = ", ", line 7: [datasets.one]: unknown key 'titel'; did you mean title"),
+        ('task = "binary"', 'task = "binry"', ", line 8: [datasets.one]: unknown task 'binry'; did you mean binary"),
+        ("d = 2\ncounts", 'd = "2"\ncounts', ", line 9: [datasets.one]: d must be an integer >= 1; got '2'"),
+        ("{no = 3, yes = 4}", "{no = 3, yes = 4.5}", "[datasets.one.counts]: yes must be an integer >= 0; got 4.5"),
+        ('file = "f", format = "csv", header', 'file = "g", format = "csv", header', ".parts.1]: unknown file 'g'"),
+        ('role = "test"', 'role = "dev"', ", line 11: [datasets.one.parts.2]: unknown role 'dev'"),
+        ('target = "y"', 'goal = "y"', ", line 12: [datasets.one.recipe]: unknown key 'goal'"),
+        (
+            'target = "y"',
+            "target = 0.5",
+            "recipe]: target must be a text or an integer or a list of texts or",
+        ),
+        ('target = "y"', "bins = 3", "[datasets.one.recipe]: recipe: bins needs the task ordinal"),
+        ('[["x", ["low", "high"]]]', '[["x", "low", "high"]]', "recipe]: ordered must be a list of lists; got [['x',"),
+        (
+            'path = "a/b/f"',
+            'path = "a/../f"',
+            ", line 4: [files.f]: path must be <source>/<data set>/<file>; got 'a/",
+        ),
         ('path = "a/b/f"', 'path = "f"', "path must be <source>/<data set>/<file>"),
-        ('licence = "l"', "", "the key 'licence' is missing"),
-        ("d = 2", "d = ", "cannot be read as TOML"),
+        ('path = "a/b/f"', 'urls = ["x"]', ", line 4: [files.f]: path is missing"),
+        ('path = "a/b/f"', 'path = "a/b/f"\nproven = "no"', "[files.f]: proven must be true or false; got 'no'"),
+        ('licence = "l"', "", "licence is missing"),
+        (
+            'name = "second"',
+            'nam = "second"',
+            ", line 17: [datasets.two.editions.2]: unknown key 'nam'; did you",
+        ),
+        ("d = 2", "d = ", "is no TOML"),
     ],
 )
 def test_mistakes_in_a_catalogue_file_are_named(tmp_path, old, new, message):
     path = tmp_path / "s.toml"
     path.write_text(GOOD.replace(old, new, 1))
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError) as caught:
         read_file(path)
+    assert message in str(caught.value)
+    assert "s.toml" in str(caught.value)
+
+
+def test_a_byte_order_mark_counts_for_nothing(tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text(GOOD, encoding="utf-8-sig")
+    assert {one.id for one in read_file(path)} == {"one", "two"}
 
 
 def test_one_id_in_two_files_is_refused(tmp_path):

@@ -1,7 +1,10 @@
+import warnings
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from gpbench.data.dataset import dataset_from_arrays
 from gpbench.data.splits import PROTOCOLS, Protocol
@@ -47,6 +50,46 @@ def test_folds_are_disjoint_and_complete(form, k, n, task, seed):
         assert (np.diff(split.test) > 0).all()
     sizes = [len(split.test) for split in found]
     assert max(sizes) - min(sizes) <= (3 if task == "multiclass" else 1)
+
+
+@given(
+    st.integers(2, 12),
+    st.lists(st.integers(1, 60), min_size=2, max_size=4),
+    st.sampled_from(["multiclass", "count"]),
+    st.integers(0, 2**40),
+)
+@settings(deadline=None, max_examples=150)
+def test_folds_are_those_of_scikit_learn(k, counts, task, seed):
+    dataset = data(0, counts=counts, task=task)
+    assume(dataset.n >= k)
+    stratified = task == "multiclass" and max(counts) >= k
+    kind = StratifiedKFold if stratified else KFold
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        wanted = list(kind(k, shuffle=True, random_state=seed % 2**32).split(np.empty((dataset.n, 0)), dataset.y))
+    for found, (train, test) in zip(splits(f"folds:{k}", dataset, seed=seed), wanted, strict=True):
+        assert np.array_equal(found.train, train)
+        assert np.array_equal(found.test, test)
+
+
+@given(
+    st.sampled_from(["folds:{}", "contiguous:{}", "active:7/{}", "holdout:0.3*{}", "holdout:5*{}"]),
+    st.integers(2, 12),
+    st.integers(20, 90),
+    st.sampled_from(["multiclass", "count"]),
+    st.none() | st.integers(1, 60),
+)
+@settings(deadline=None, max_examples=80)
+def test_training_rows_are_counted_without_a_split(form, k, n, task, limit):
+    dataset = data(n, task=task)
+    protocol = Protocol.parse(form.format(k))
+    found = [len(split.train) for split in splits(protocol.text, dataset, train_rows=limit)]
+    assert [protocol.training_rows(dataset, index, train_rows=limit) for index in range(k)] == found
+
+
+def test_training_rows_of_given_splits_are_counted():
+    dataset = data(6, given=[(np.arange(4), np.array([4, 5])), (np.arange(2), np.arange(2, 6))])
+    assert [Protocol.parse("given").training_rows(dataset, index) for index in (0, 1)] == [4, 2]
 
 
 def test_folds_are_stratified():

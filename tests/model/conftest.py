@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from gpbench.model.kernels import make_kernel
-from gpbench.model.latent import Latent
 from gpbench.model.linalg import cholesky
+from gpbench.model.posterior import Latent
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gpbench.errors import UsageError
-from gpbench.model.functions import (
+from gpbench.model.likelihoods.bernoulli import (
     dlambda_jj,
     lambda_jj,
     log_cosh_half,

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
+from flat_bound import FlatBound
 
-from gpbench.model.basis_old import Basis as OldBasis
 from gpbench.model.kernels import make_kernel
 from gpbench.model.kl_bound import KLBound
-from gpbench.model.latent import Latent
 from gpbench.model.likelihoods import Logit, Probit, likelihood
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.lbfgsb import LBFGSB
-from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes.jaakkola.collapsed import Quadratic, collapse
 
 KERNELS = ["se", "se-ard", "matern32-ard", "linear-ard", "se-ard+linear-ard", "matern32-ard+linear-ard"]
@@ -21,30 +19,6 @@ BOUNDS = ["klsp_probit_bound_grad", "klsp_probit_whitened_bound_grad", "klsp_log
 def problem(*, n=23, M=5, d=2, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, d)), rng.integers(0, 2, n), rng.normal(size=(M, d))
-
-
-class Flat:
-    """The bound as a function of one vector x of all unknowns, for differences and searches."""
-
-    def __init__(self, bound, Z):
-        self.bound, self.unknowns = bound, Unknowns(**bound.parts(Z))
-        self.x = self.unknowns.x
-        self.q = slice(0, len(Z) + len(Z) ** 2)
-
-    def split(self, x):
-        return self.unknowns.values(x)
-
-    def basis(self, x, **options):
-        return self.bound.basis(self.split(x), **options)
-
-    def at(self, x, X, y, *, basis, **options):
-        return self._flat(self.bound.at(self.split(x), X, y, basis=basis, **options))
-
-    def at_batch(self, x, X, y, *, basis, **options):
-        return self._flat(self.bound.at_batch(self.split(x), X, y, basis=basis, **options))
-
-    def _flat(self, at):
-        return at._replace(gradient=self.unknowns.gradient(at.gradient))
 
 
 def some_point(bound, *, seed=1):
@@ -58,13 +32,13 @@ def some_point(bound, *, seed=1):
 
 def make(name, Z, *, whitened, size=7, link="probit", noise=0.1):
     kernel = make_kernel(name, Z.shape[1], variance=1.3, lengthscale=1.1, noise=noise)
-    return Flat(KLBound(kernel, likelihood(link), whitened=whitened, size=size), Z)
+    return FlatBound(KLBound(kernel, likelihood(link), whitened=whitened, size=size), Z)
 
 
 def oracle_bound(inputs, *, whitened, nodes=120):
     kernel, jitter = inputs["kernel"]
     model = LINKS[inputs["likelihood"]](nodes=nodes)
-    bound = Flat(KLBound(kernel, model, whitened=whitened, size=5), inputs["Z"])
+    bound = FlatBound(KLBound(kernel, model, whitened=whitened, size=5), inputs["Z"])
     return bound, bound.x, jitter, (inputs["y"] > 0).astype(int)
 
 
@@ -215,7 +189,7 @@ def test_inducing_inputs_at_all_rows_give_the_exact_evidence():
     X, _, _ = problem(n=15)
     y = np.sin(X[:, 0])
     kernel = make_kernel("se-ard", 2, variance=1.3, lengthscale=1.1, noise=0.0)
-    bound = Flat(KLBound(kernel, Gaussian(), size=4), X)
+    bound = FlatBound(KLBound(kernel, Gaussian(), size=4), X)
     x = bound.x
     basis = bound.basis(x, jitter=1e-10)
     constant = -0.5 * np.log(2 * np.pi * 0.25) - y**2 / 0.5
@@ -223,12 +197,12 @@ def test_inducing_inputs_at_all_rows_give_the_exact_evidence():
     def quadratics(rows):
         return Quadratic(constant[rows], y[rows] / 0.25, np.full(len(y[rows]), 4.0))
 
-    best = collapse(OldBasis(kernel, X, jitter=1e-10), X, quadratics)
+    best = collapse(basis, X, quadratics)
     C = kernel.cross(X, X) + 0.25 * np.eye(15)
     evidence = -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(2 * np.pi * C)[1])
     assert best.value == pytest.approx(evidence, abs=1e-6)
     parts = bound.split(x)
-    parts["m"][:], parts["L"][:] = best.q.m_w, np.linalg.cholesky(best.q.S_w)
+    parts["m"][:], parts["L"][:] = best.q.mean, np.linalg.cholesky(best.q.covariance)
     at = bound.at(x, X, y, basis=basis)
     assert at.value == pytest.approx(best.value, abs=1e-9)
     assert at.gradient[bound.q] == pytest.approx(np.zeros(bound.q.stop), abs=1e-6)

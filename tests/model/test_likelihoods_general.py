@@ -150,11 +150,11 @@ def test_nothing_overflows(mu, log_var, y):
 
 
 def test_meeting_edges():
-    with pytest.raises(UsageError, match="must be finite and rise"):
+    with pytest.raises(UsageError, match="must be finite and increasing"):
         Ordinal((0.0, 0.0))
-    with pytest.raises(UsageError, match="must be finite and rise"):
+    with pytest.raises(UsageError, match="must be finite and increasing"):
         Ordinal((1.0, 1.0)).with_free(np.zeros(3))
-    with pytest.raises(UsageError, match="must be finite and rise"):  # 1e6 + e^-40 is 1e6
+    with pytest.raises(UsageError, match="must be finite and increasing"):  # 1e6 + e^-40 is 1e6
         Ordinal((0.0, 1.0)).with_free(np.array([1e6, -40.0, 0.0]))
     close = Ordinal((0.0, 1e-12))
     y, zero = np.array([0, 1, 2]), np.zeros(3)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpbench.model.likelihoods.logistic_normal import _logistic_rule, log_tail
+from gpbench.model.likelihoods.bernoulli import _logistic_rule, log_tail
 
 
 def reference(a, s):

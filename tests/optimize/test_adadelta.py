@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpbench.optimize.adadelta import AdaDelta
+from gpbench.optimize.steps import AdaDelta
 
 ORACLE = json.loads((Path(__file__).parents[1] / "oracles" / "optimiser_trajectories.json").read_text())
 

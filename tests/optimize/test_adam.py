@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gpbench.optimize.adam import Adam
+from gpbench.optimize.steps import Adam
 
 
 def test_trajectory_is_the_oracles(read_oracle):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gpbench.model.kernels import make_kernel
-from gpbench.optimize.hyper import KernelSteps
+from gpbench.optimize.steps import KernelSteps
 
 Z = np.zeros((3, 2))
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from gpbench.errors import UsageError
-from gpbench.optimize import minibatch
-from gpbench.optimize.minibatch import Minibatches, hold_out
+from gpbench.optimize import training as minibatch
+from gpbench.optimize.training import Minibatches, hold_out
 
 
 def test_an_epoch_visits_each_row_once():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gpbench.errors import UsageError
-from gpbench.optimize.rates import AdaptiveRate, GrowingWindow
+from gpbench.optimize.steps import AdaptiveRate, GrowingWindow
 
 
 def test_adaptive_rate_is_the_oracles(read_oracle):

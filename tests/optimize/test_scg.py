@@ -95,18 +95,61 @@ def test_the_first_failure_is_an_error():
         SCG().maximise(lambda x: (np.nan, x), START, max_evaluations=10)
 
 
-def test_bounds_are_never_crossed():
-    seen = []
-
-    def objective(x):
+def far_away(seen):
+    def objective(x):  # a maximum at (3, 3)
         seen.append(x.copy())
         return -float((x - 3.0) @ (x - 3.0)), -2.0 * (x - 3.0)
 
-    box = (np.full(2, -1.0), np.full(2, 1.0))
-    found = SCG().maximise(objective, np.array([-4.0, 0.0]), max_evaluations=100, bounds=box)
+    return objective
+
+
+@pytest.mark.parametrize("start", [[-4.0, 0.0], [0.9, -1.0], [1.0, 1.0], [2.0, -7.0]])
+def test_the_maximum_within_bounds_is_found_and_they_are_never_crossed(start):
+    seen, box = [], (np.full(2, -1.0), np.full(2, 1.0))
+    found = SCG().maximise(far_away(seen), np.array(start), max_evaluations=100, bounds=box)
     assert (np.abs(seen) <= 1.0 + 1e-4).all()  # curvature is probed a hair's breadth beyond
-    assert (np.abs(found.x) <= 1.0 + 1e-4).all()
-    assert found.value > -18.0
+    assert found.x == pytest.approx([1.0, 1.0], abs=1e-4)
+    assert found.reason == "converged"
+
+
+def test_what_a_bound_leaves_free_is_searched_on():
+    A = np.array([[2.0, 0.9, 0.0], [0.9, 1.0, 0.4], [0.0, 0.4, 1.0]])
+    b = np.array([4.0, 1.0, -1.0])
+    box = (np.full(3, -0.8), np.full(3, 1.0))
+    searches = [kind(gradient_tolerance=1e-8, value_tolerance=0.0) for kind in (SCG, LBFGSB)]
+    found = [
+        search.maximise(lambda x: (b @ x - 0.5 * x @ A @ x, b - A @ x), np.zeros(3), max_evaluations=500, bounds=box)
+        for search in searches
+    ]
+    assert found[1].x[0] == 1.0
+    assert found[0].x == pytest.approx(found[1].x, abs=1e-6)
+
+
+@pytest.mark.parametrize("start", [[0.0, 0.0], [-5.0, 1.0], [0.9, -4.0]])
+def test_where_shrunken_steps_end_the_search_it_does_not_say_converged(start):
+    def objective(x):  # no value beyond 1, where it still rises; along that edge it rises to 3
+        if x[0] > 1.0:
+            raise NumericalError("no")
+        return -float((x[0] - 1.2) ** 2 + 0.01 * (x[1] - 3.0) ** 2), np.array([-2 * (x[0] - 1.2), -0.02 * (x[1] - 3.0)])
+
+    found = SCG().maximise(objective, np.array(start), max_evaluations=2000)
+    assert np.abs(objective(found.x)[1]).max() > 0.3
+    assert found.reason == "line search"
+
+
+def test_behind_an_inner_loop_the_curvature_is_that_of_the_best_inner_unknown():
+    inner = 0.0
+
+    def objective(x, *, tolerance=1e-4):  # of -2(x - q)² - 0.025q² at its best q, which stays where it is near enough
+        nonlocal inner
+        best = 4.0 * x[0] / 4.05
+        inner = inner if abs(best - inner) <= tolerance else best
+        return -2.0 * (x[0] - inner) ** 2 - 0.025 * inner**2, -4.0 * (x - inner)
+
+    search = SCG(gradient_error=4e-4, gradient_tolerance=1e-3, value_tolerance=0.0)
+    found = search.maximise(objective, np.array([10.0]), max_evaluations=500)
+    assert found.reason == "converged"
+    assert found.evaluations < 60  # at q held the curvature is 80 times as large, and steps are that much shorter
 
 
 def test_rounding_ends_the_search():

@@ -1,6 +1,6 @@
 import numpy as np
 
-from gpbench.optimize.stopping import Checks, HeldOut, ParameterChange
+from gpbench.optimize.training import Checks, HeldOut, ParameterChange
 
 
 def test_checks_lie_on_a_geometric_grid():

@@ -22,36 +22,36 @@ def test_it_is_scikit_learns_own_fit(fitted, moons, settings, kernel):
     X, y = moons(50)
     X_test, _ = moons(30, seed=1)
     steps = []
-    posterior = fitted(SklearnGPC(**settings), X, y, on_step=steps.append)
+    found = fitted(SklearnGPC(**settings), X, y, on_step=steps.append)
     own = GaussianProcessClassifier(kernel).fit(X, y)
     model = own.base_estimator_
-    (latent,) = posterior.latents
+    (latent,) = found.posterior.latents
     assert latent.kernel.theta == pytest.approx(model.kernel_.theta, abs=1e-3)
     assert steps[-1].bound == pytest.approx(own.log_marginal_likelihood_value_, abs=1e-6)
-    assert posterior.facts["stopped_by"] == "converged"
-    assert posterior.facts["iterations"] == steps[-1].iteration > 5
+    assert found.stopped_by == "converged"
+    assert found.iterations == steps[-1].iteration > 5
     k = model.kernel_(X_test, X)
     mean = k @ (model.y_train_ - model.pi_)
     W = model.pi_ * (1 - model.pi_)
     B = np.eye(len(X)) + np.sqrt(W)[:, None] * model.kernel_(X) * np.sqrt(W)
     v = np.sqrt(W)[:, None] * k.T
     var = model.kernel_.diag(X_test) - np.einsum("ij,ij->j", v, cho_solve((cholesky(B, lower=True), True), v))
-    found, found_var = posterior.latent(X_test)
-    assert found[:, 0] == pytest.approx(mean, abs=2e-3)
-    assert found_var[:, 0] == pytest.approx(var, rel=5e-3)
+    latent_mean, latent_var = found.posterior.latent(X_test)
+    assert latent_mean[:, 0] == pytest.approx(mean, abs=2e-3)
+    assert latent_var[:, 0] == pytest.approx(var, rel=5e-3)
     # scikit-learn approximates the integral over f; gpbench does not
-    assert posterior.predict(X_test).probabilities == pytest.approx(own.predict_proba(X_test), abs=3e-3)
+    assert found.posterior.predict(X_test).probabilities == pytest.approx(own.predict_proba(X_test), abs=3e-3)
 
 
 def test_fixed_hyper_parameters_and_a_limit_on_evaluations(fitted, moons):
     X, y = moons(40)
     fixed = fitted(SklearnGPC(hyperparameters="fixed"), X, y)
-    assert fixed.latents[0].kernel.theta == pytest.approx(
+    assert fixed.posterior.latents[0].kernel.theta == pytest.approx(
         SklearnGPC().initial_kernel(np.zeros((1, 2))).theta, abs=1e-12
     )
-    assert (fixed.facts["iterations"], fixed.facts["stopped_by"]) == (1, "converged")
+    assert (fixed.iterations, fixed.stopped_by) == (1, "converged")
     few = fitted(SklearnGPC(max_iterations=3), X, y)
-    assert (few.facts["iterations"], few.facts["stopped_by"]) == (3, "iterations")
+    assert (few.iterations, few.stopped_by) == (3, "iterations")
 
 
 def test_more_rows_than_allowed_and_kernels_that_it_lacks(fitted, moons):

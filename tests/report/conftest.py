@@ -1,4 +1,11 @@
+from dataclasses import fields
+
 import pytest
+
+from gpbench.bench.cell import Limits, SplitSpec
+from gpbench.bench.plan.run import PlanCells, PlanResult, Shown
+from gpbench.bench.result import Problem, Result
+from gpbench.bench.store import Store
 
 
 def _cell(
@@ -23,40 +30,56 @@ def _cell(
     message="too bad",
     **description,
 ):
-    """A stored result; the key is made of all that describes it."""
+    """A stored result; ``trace`` is of (seconds, nll, error)."""
+    finished = status == "ok"
+    if trace is None:
+        trace = [(seconds, nll, error)] if finished else []
+    times, nlls, errors = (list(column) for column in zip(*trace, strict=True)) if trace else ([], [], [])
     described = {
-        "format": 1,
         "dataset": dataset,
         "checksum": "c" * 64,
         "method": method,
         "version": 1,
         "settings": {"inducing": "100", "rate": None} if settings is None else settings,
         "likelihood": "logit",
-        "limits": limits or {},
-        "scaling": "standard",
-        "split": {"protocol": protocol, "index": index, "count": count, "seed": seed},
+        "limits": Limits(**(limits or {})),
+        "split": SplitSpec(protocol=protocol, index=index, count=count, seed=seed),
         "seed": seed,
-    } | description
-    finished = status == "ok"
-    if trace is None:
-        trace = [(seconds, nll, error)] if finished else []
-    times, nlls, errors = (list(column) for column in zip(*trace, strict=True)) if trace else ([], [], [])
-    return {
-        **described,
-        "key": repr(described),
-        "status": status,
-        "stopped_by": stopped_by if finished else None,
-        "metrics": {
-            "nll": nll if finished else None,
-            "error": error if finished else None,
-            "train_seconds": seconds,
-        },
-        "trace": {"seconds": times, "iteration": list(range(1, len(times) + 1)), "nll": nlls, "error": errors},
-        "provenance": {"cpu": cpu, "jobs": jobs, "threads": threads, "end": "2026-11-27T12:00:00.000+00:00"},
-        "problem": None if finished else {"type": "NumericalError", "message": message, "iteration": 3},
     }
+    return Result(
+        **described | description,
+        status=status,
+        stopped_by=stopped_by if finished else None,
+        metrics={"nll": nll if finished else None, "error": error if finished else None, "train_seconds": seconds},
+        trace={
+            "seconds": times,
+            "iteration": list(range(1, len(times) + 1)),
+            "nll": nlls,
+            "error": errors,
+            "bound": [None] * len(times),
+        },
+        provenance={"cpu": cpu, "jobs": jobs, "threads": threads, "end": "2026-11-27T12:00:00.000+00:00"},
+        problem=None if finished else Problem("NumericalError", message, 3),
+    )
 
 
 @pytest.fixture
 def make_cell():
     return _cell
+
+
+@pytest.fixture
+def plan_cell(tmp_path):
+    """A stored result as a plan shows it."""
+
+    def make(cell, block, plan):
+        shown = Shown.of(cell.key, block, plan, folder=tmp_path / "runs")
+        return PlanResult(**{each.name: getattr(cell, each.name) for each in fields(cell)}, shown=shown)
+
+    return make
+
+
+@pytest.fixture
+def found_of(tmp_path):
+    """A plan with cells, as renderers are given them; nothing is stored."""
+    return lambda plan, cells=(): PlanCells(plan, list(cells), Store(tmp_path / "runs"))

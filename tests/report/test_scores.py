@@ -54,13 +54,12 @@ def test_a_confidence_at_an_edge_belongs_to_the_bin_below():
 
 def test_cells_of_a_store_are_scored(make_cell, tmp_path):
     store = Store(tmp_path)
-    cells = [{**make_cell(index=index), "key": f"cell{index}"} for index in range(2)]
-    cells += [{**make_cell(index=2, status="failed"), "key": "cell2"}]
-    np.savez(tmp_path / f"{cells[0]['key']}.npz", test_probabilities=BINARY, y_test=BINARY_Y)
-    np.savez(tmp_path / f"{cells[1]['key']}.npz", test_probabilities=BINARY[:2], y_test=BINARY_Y[:2])
+    cells = [make_cell(index=index, status="failed" if index == 2 else "ok") for index in range(3)]
+    np.savez(tmp_path / f"{cells[0].key}.npz", test_probabilities=BINARY, y_test=BINARY_Y)
+    np.savez(tmp_path / f"{cells[1].key}.npz", test_probabilities=BINARY[:2], y_test=BINARY_Y[:2])
     scored, problems = with_scores(cells, store)
     assert problems == []
-    assert "brier" not in cells[0]["metrics"]
+    assert "brier" not in cells[0].metrics
     (row,) = summarise(scored)
     assert row["brier"]["mean"] == pytest.approx((0.875 / 4 + 0.625 / 2) / 2)
     assert row["ece"] == {"mean": pytest.approx(0.25), "sd": 0.0}
@@ -68,17 +67,17 @@ def test_cells_of_a_store_are_scored(make_cell, tmp_path):
 
 def test_counts_have_neither(make_cell, tmp_path):
     store = Store(tmp_path)
-    cell = {**make_cell(), "key": "count"}
-    np.savez(tmp_path / f"{cell['key']}.npz", test_mean=np.ones(3), y_test=np.arange(3))
+    cell = make_cell()
+    np.savez(tmp_path / f"{cell.key}.npz", test_mean=np.ones(3), y_test=np.arange(3))
     scored, problems = with_scores([cell], store)
-    assert (scored[0]["metrics"]["brier"], scored[0]["metrics"]["ece"], problems) == (None, None, [])
+    assert (scored[0].metrics["brier"], scored[0].metrics["ece"], problems) == (None, None, [])
 
 
 def test_arrays_that_hold_something_else(make_cell, tmp_path):
     store = Store(tmp_path)
-    cell = {**make_cell(), "key": "odd"}
-    np.savez(tmp_path / f"{cell['key']}.npz", test_probabilities=BINARY, y_test=np.arange(3))
+    cell = make_cell()
+    np.savez(tmp_path / f"{cell.key}.npz", test_probabilities=BINARY, y_test=np.arange(3))
     scored, problems = with_scores([cell], store)
-    assert scored[0]["metrics"]["brier"] is None
+    assert scored[0].metrics["brier"] is None
     told = "holds no probabilities and classes of the same test rows"
-    assert problems == [f"1 cells without Brier score and calibration error: {tmp_path / 'odd'}.npz {told}"]
+    assert problems == [f"1 cells without Brier score and calibration error: {tmp_path / cell.key}.npz {told}"]

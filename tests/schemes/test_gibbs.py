@@ -66,35 +66,36 @@ def test_exact_moments_on_four_points(read_oracle):
     X, X_test = inputs["X"] / theta[1:], inputs["X_test"] / theta[1:]
     S = 20_000
     scheme = Gibbs(kernel="se", variance=float(theta[0]), lengthscale=1.0, noise=0.0, burn_in=200, samples=S)
-    posterior = fit(scheme, X, (inputs["y"] > 0).astype(int))
-    f = posterior.draws[0] @ posterior.latents[0].factor().T
+    found = fit(scheme, X, (inputs["y"] > 0).astype(int))
+    f = found.posterior.draws[0] @ found.posterior.latents[0].factor().T
     error = 5 * np.sqrt(expected["gibbs_integrated_autocorrelation_time_mean"] * np.diag(expected["f_cov"]) / S) + 1e-3
     assert (np.abs(f.mean(axis=0) - expected["f_mean"]) < error).all()
     assert np.diag(np.cov(f.T)) == pytest.approx(np.diag(expected["f_cov"]), rel=0.05)
     assert np.cov(f.T) == pytest.approx(expected["f_cov"], abs=0.1)
-    mean, var = posterior.latent(X_test)
+    mean, var = found.posterior.latent(X_test)
     assert mean[:, 0] == pytest.approx(expected["test_latent_mean"], abs=0.06)
     assert var[:, 0] == pytest.approx(expected["test_latent_var"], rel=0.05)
-    assert posterior.predict(X_test).probabilities[:, 1] == pytest.approx(expected["test_prob"], abs=0.01)
-    assert 0.6 * S < posterior.facts["ess_least"] <= posterior.facts["ess_median"] < 1.6 * S
-    assert np.abs(f.mean(axis=0) - expected["f_mean"]).max() < 5 * posterior.facts["mcse_latent"]
+    assert found.posterior.predict(X_test).probabilities[:, 1] == pytest.approx(expected["test_prob"], abs=0.01)
+    assert 0.6 * S < found.facts["ess_least"] <= found.facts["ess_median"] < 1.6 * S
+    assert np.abs(f.mean(axis=0) - expected["f_mean"]).max() < 5 * found.facts["mcse_latent"]
 
 
 def test_the_same_seed_gives_the_same_draws_and_another_one_others():
     X, y = two_moons()
     scheme = Gibbs(burn_in=5, samples=20)
     first, second, other = (fit(scheme, X, y, seed=seed) for seed in (0, 0, 1))
-    assert (first.draws[0] == second.draws[0]).all()
-    assert not np.isclose(first.draws[0], other.draws[0]).any()
+    assert (first.posterior.draws[0] == second.posterior.draws[0]).all()
+    assert not np.isclose(first.posterior.draws[0], other.posterior.draws[0]).any()
 
 
 def test_burn_in_and_thinning_choose_draws_of_one_chain():
     X, y = two_moons()
     every = fit(Gibbs(burn_in=0, samples=40), X, y)
     some = fit(Gibbs(burn_in=10, samples=10, thinning=3), X, y)
-    assert (some.draws[0] == every.draws[0][12::3]).all()
-    facts = {name: some.facts[name] for name in ("iterations", "burn_in", "thinning", "samples", "stopped_by")}
-    assert facts == {"iterations": 40, "burn_in": 10, "thinning": 3, "samples": 10, "stopped_by": "iterations"}
+    assert (some.posterior.draws[0] == every.posterior.draws[0][12::3]).all()
+    facts = {name: some.facts[name] for name in ("burn_in", "thinning", "samples")}
+    assert facts == {"burn_in": 10, "thinning": 3, "samples": 10}
+    assert (some.iterations, some.stopped_by) == (40, "iterations")
 
 
 @pytest.mark.parametrize(("last", "kept"), [(3, 0), (12, 7)])
@@ -107,21 +108,21 @@ def test_a_stopped_chain_has_the_draws_so_far(last, kept):
         if step.iteration == last:
             raise StopTraining
 
-    posterior = fit(Gibbs(burn_in=5, samples=100), X, y, on_step=stop)
+    found = fit(Gibbs(burn_in=5, samples=100), X, y, on_step=stop)
     assert seen == [max(1, t - 5) for t in range(1, last + 1)]
-    assert (posterior.facts["samples"], posterior.facts["burn_in"]) == (kept, min(last, 5))
-    assert posterior.facts["stopped_by"] == "on_step"
-    assert ("ess_least" in posterior.facts) == (kept > 3)
+    assert (found.facts["samples"], found.facts["burn_in"]) == (kept, min(last, 5))
+    assert found.stopped_by == "on_step"
+    assert ("ess_least" in found.facts) == (kept > 3)
 
 
 def test_learns_and_is_saved_and_loaded(tmp_path):
     X, y = two_moons(80)
-    posterior = fit(Gibbs(burn_in=20, samples=50), X, y)
-    assert posterior.score(X, y).error.mean() < 0.2
-    posterior.save(tmp_path / "q.npz")
+    found = fit(Gibbs(burn_in=20, samples=50), X, y)
+    assert found.posterior.score(X, y).error.mean() < 0.2
+    found.posterior.save(tmp_path / "q.npz")
     loaded = load_posterior(tmp_path / "q.npz")
-    assert (loaded.predict(X).probabilities == posterior.predict(X).probabilities).all()
-    json.dumps(dict(posterior.facts), allow_nan=False)
+    assert (loaded.predict(X).probabilities == found.posterior.predict(X).probabilities).all()
+    json.dumps(dict(found.facts), allow_nan=False)
 
 
 @pytest.mark.parametrize("settings", [{"variance": 1e6}, {"noise": 0.0}, {"noise": 0.0, "lengthscale": 1e3}])
@@ -129,15 +130,15 @@ def test_hard_problems_stay_finite(settings):
     X, y = two_moons(30)
     X = np.concatenate([X, X[:10]])  # duplicates, with both labels
     y = np.concatenate([y, 1 - y[:10]])
-    posterior = fit(Gibbs(burn_in=20, samples=30, **settings), X, y)
-    score = posterior.score(X, y)
+    found = fit(Gibbs(burn_in=20, samples=30, **settings), X, y)
+    score = found.posterior.score(X, y)
     assert np.isfinite(score.log_density).all()
 
 
 def test_one_class_only():
     X, _ = two_moons(20)
-    posterior = fit(Gibbs(burn_in=10, samples=20), X, np.ones(20, dtype=int))
-    assert (posterior.predict(X).point == 1).all()
+    found = fit(Gibbs(burn_in=10, samples=20), X, np.ones(20, dtype=int))
+    assert (found.posterior.predict(X).point == 1).all()
 
 
 def test_refusals():

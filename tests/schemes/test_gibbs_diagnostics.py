@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from gpbench.schemes.gibbs_diagnostics import autocorrelation_times, standard_errors
+from gpbench.schemes.gibbs import autocorrelation_times, standard_errors
 
 
 def autoregressive(phi, *, S, n, seed):

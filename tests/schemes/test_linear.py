@@ -36,10 +36,10 @@ def fit(X, y, *, classes=2, on_step=ignore, **settings):
 def test_probabilities_are_scikit_learns(classes):
     X, y = rows(classes=classes)
     expected = LogisticRegression(max_iter=1000).fit(X, y).predict_proba(X)
-    posterior = fit(X, y, classes=classes)
-    prediction = posterior.predict(X)
+    found = fit(X, y, classes=classes)
+    prediction = found.posterior.predict(X)
     assert prediction.probabilities == pytest.approx(expected, abs=1e-12)
-    log_density, error, values = posterior.score(X, y)
+    log_density, error, values = found.posterior.score(X, y)
     assert log_density == pytest.approx(np.log(expected[np.arange(len(y)), y]), abs=1e-12)
     assert (error == (prediction.point != y)).all()
     assert (values == prediction.probabilities).all()
@@ -48,40 +48,39 @@ def test_probabilities_are_scikit_learns(classes):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_saved_model_predicts_the_same_to_the_last_bit(tmp_path, classes):
     X, y = rows(classes=classes)
-    posterior = fit(X, y, classes=classes)
-    posterior.save(tmp_path / "linear.npz")
+    found = fit(X, y, classes=classes)
+    found.posterior.save(tmp_path / "linear.npz")
     loaded = load_posterior(tmp_path / "linear.npz")
-    assert (loaded.predict(X).probabilities == posterior.predict(X).probabilities).all()
-    assert loaded.facts == posterior.facts
+    assert (loaded.predict(X).probabilities == found.posterior.predict(X).probabilities).all()
 
 
 @pytest.mark.parametrize(("classes", "present"), [(2, [1]), (3, [0, 2]), (4, [2]), (5, [0, 1, 4])])
 def test_classes_that_training_lacks_keep_a_small_probability(classes, present):
     X, y = rows(classes=len(present))
-    posterior = fit(X, np.array(present)[y], classes=classes)
-    probabilities = posterior.predict(X).probabilities
+    found = fit(X, np.array(present)[y], classes=classes)
+    probabilities = found.posterior.predict(X).probabilities
     absent = [k for k in range(classes) if k not in present]
     assert probabilities[:, absent] == pytest.approx(1 / (len(y) + classes))
     assert probabilities.sum(axis=1) == pytest.approx(1.0)
-    assert np.isfinite(posterior.score(X[:1], np.array(absent[:1])).log_density).all()
-    assert posterior.facts["absent_classes"] == len(absent)
+    assert np.isfinite(found.posterior.score(X[:1], np.array(absent[:1])).log_density).all()
+    assert found.facts["absent_classes"] == len(absent)
 
 
 def test_constant_and_copied_columns_do_no_harm():
     X, y = rows()
     wide = np.column_stack([X, np.zeros(len(X)), X[:, 0]])
-    assert np.isfinite(fit(wide, y).score(wide, y).log_density).all()
+    assert np.isfinite(fit(wide, y).posterior.score(wide, y).log_density).all()
 
 
 def test_reaching_the_iteration_limit_is_recorded():
     X, y = rows(n=400, d=30)
-    assert fit(X, y, max_iterations=1, penalty=1e-6).facts["stopped_by"] == "iterations"
-    assert fit(X, y).facts["stopped_by"] == "converged"
+    assert fit(X, y, max_iterations=1, penalty=1e-6).stopped_by == "iterations"
+    assert fit(X, y).stopped_by == "converged"
 
 
 def test_far_more_rows_than_the_limit_are_thinned():
     X, y = rows(n=400)
-    assert fit(X, y, max_rows=100).rows == 100
+    assert fit(X, y, max_rows=100).posterior.rows == 100
 
 
 def test_a_step_is_reported_and_may_stop():
@@ -92,8 +91,8 @@ def test_a_step_is_reported_and_may_stop():
         seen.append(step)
         raise StopTraining
 
-    posterior = fit(X, y, on_step=on_step)
-    assert [step.posterior() for step in seen] == [posterior]
+    found = fit(X, y, on_step=on_step)
+    assert [step.posterior() for step in seen] == [found.posterior]
 
 
 def test_inputs_that_are_not_finite_are_a_numerical_error():
@@ -108,6 +107,6 @@ def test_wrong_use_is_refused():
     with pytest.raises(UsageError, match="binary and multiclass"):
         Linear().likelihood("count", 0)
     with pytest.raises(UsageError, match="3 columns"):
-        fit(X, y).predict(X[:, :2])
+        fit(X, y).posterior.predict(X[:, :2])
     with pytest.raises(DataError, match=r"0\.\.1"):
         fit(X, y + 1)

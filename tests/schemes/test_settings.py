@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
+from gpbench.bench.runner import inducing_rule
 from gpbench.errors import UsageError
+from gpbench.model.inducing import InducingRule
 from gpbench.schemes.base import settings_of
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.settings import GPSettings, _median_distance
 
 
 def test_schemes_start_from_the_root_of_the_number_of_inputs():
@@ -44,3 +47,24 @@ def test_unknown_kernels_are_refused():
 def test_the_rule_carries_the_splits_seed():
     rule = GPSettings(inducing="3%", inducing_rule="random", kmeans_rows=50).inducing_rule_for(7)
     assert (rule.rule, rule.count, rule.seed, rule.rows) == ("random", "3%", 7, 50)
+
+
+def test_the_defaults_of_the_rule_are_told_in_one_place():
+    assert GPSettings().inducing_rule_for(0) == InducingRule()
+    assert inducing_rule({"inducing": "100"}, seed=0) == InducingRule()
+
+
+def test_the_median_distance_is_that_over_all_pairs_where_rows_are_few():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    assert _median_distance(X) == pytest.approx(np.median(pdist(X)), rel=1e-12)
+
+
+def test_rows_at_even_steps_stand_for_a_sorted_file():
+    X = np.arange(10_000.0)[:, None]
+    assert _median_distance(X, rows=200) == pytest.approx(10_000 * (1 - np.sqrt(0.5)), rel=0.02)
+
+
+def test_equal_rows_have_no_distance():
+    assert _median_distance(np.array([[1.0], [1.0], [1.0], [3.0]])) == 2.0
+    assert _median_distance(np.ones((5, 2))) is None
+    assert _median_distance(np.ones((1, 2))) is None

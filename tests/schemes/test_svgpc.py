@@ -56,7 +56,7 @@ def test_full_steps_on_all_rows_reach_the_maximum(train, boundary, variance, lin
     def look(step):
         values.append(bound_of(step.posterior(), X, y, link=link))
 
-    train(SVGPC(rate=1.0, warmup=0, batch_size=60, max_iterations=40, **options), X, y, on_step=look)
+    train(SVGPC(rate=1.0, warmup=0, batch_size=60, max_iterations=80, **options), X, y, on_step=look)
     assert (np.diff(values) >= -1e-8 * np.abs(values[:-1])).all()
     best = train(KLSp(learn_inducing=False, value_tolerance=1e-14, **options), X, y)
     assert values[-1] == pytest.approx(bound_of(best.posterior, X, y, link=link), rel=1e-6)

@@ -1,11 +1,13 @@
 """The methods of sheth2015."""
 
-from gpbench.bench.method import Method
+from gpbench.bench.method import Method, Timing
 
 __all__ = ["METHODS"]
 
 _ANY = frozenset({"binary", "count", "ordinal"})
 _DUAL = frozenset({"binary", "count"})
+_ALL_ROWS = Timing(steps=300, steps_fixed=60, overhead=3e-3, load=0.4)
+_FEW_ROWS = Timing(steps=300, steps_fixed=100, overhead=5e-3, load=1.2)
 
 METHODS = (
     Method(
@@ -13,23 +15,26 @@ METHODS = (
         title="Sparse bound for any likelihood: Newton in the mean, a fixed point in the covariance",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
-        version=3,
+        version=4,
     ),
     Method(
         id="gvi-gradient",
         title="Sparse bound for any likelihood: Newton in the mean, L-BFGS in the covariance's factor",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
-        version=3,
+        version=4,
     ),
     Method(
         id="gvi-dual",
         title="Dual of the sparse bound (counts), or of a surrogate of it (two classes), by L-BFGS-B",
         tasks=_DUAL,
         paper="sheth2015",
-        version=4,
+        version=5,
+        timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_dual:GVIDual",
     ),
     Method(
@@ -38,38 +43,42 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         scheme="gpbench.schemes.general.gvi_sgd:GVISGD",
-        version=4,
+        version=5,
     ),
     Method(
         id="sod-laplace",
         title="Subset of data, Laplace's approximation",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.sod_laplace:SoDLaplace",
-        version=3,
+        version=4,
     ),
     Method(
         id="sod-fixed-point",
         title="Subset of data, variational: Newton in the mean, a fixed point in the covariance",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_fixed_point:SoDFixedPoint",
-        version=3,
+        version=4,
     ),
     Method(
         id="sod-gradient",
         title="Subset of data, variational: Newton in the mean, L-BFGS in the covariance's factor",
         tasks=_ANY,
         paper="sheth2015",
+        timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_gradient:SoDGradient",
-        version=3,
+        version=4,
     ),
     Method(
         id="sod-dual",
         title="Subset of data, dual of the bound (counts), or of a surrogate of it (two classes)",
         tasks=_DUAL,
         paper="sheth2015",
-        version=4,
+        version=5,
+        timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_dual:SoDDual",
     ),
 )

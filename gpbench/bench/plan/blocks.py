@@ -1,8 +1,7 @@
 """What a plan comes to: a block for each data set and variant of a method, that is a row of a table or a curve.
 
-A variant is a table of [methods] with one value of each swept name. Nothing is opened here: a block says which data
-set, settings, limits and splits, from which cells are made (:mod:`gpbench.bench.plan.tasks`) or found in the store
-(:mod:`gpbench.bench.plan.stored`).
+A variant is a table of [methods] with one value of each swept name. :func:`blocks` opens nothing: a block says which
+data set, settings, limits and splits, from which :mod:`gpbench.bench.plan.run` makes cells, or finds them in the store.
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from gpbench.bench.cell import Limits
+from gpbench.bench.cell import Limits, SplitSpec
+from gpbench.bench.choices import Choice, check_origin, shared_settings
 from gpbench.bench.method import origin_name
 from gpbench.bench.methods import methods
-from gpbench.bench.origin import Choice, check_origin, shared_settings
 from gpbench.bench.plan.plan import DESCRIPTIVE, PlanMethod
+from gpbench.bench.sources import dataset_id
 from gpbench.data.catalogue import entries
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError, unknown_name
@@ -24,6 +24,7 @@ from gpbench.errors import UsageError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpbench.bench.cell import Identity
     from gpbench.bench.plan.plan import Plan
 
 __all__ = ["SYMBOLS", "Block", "blocks", "runnable", "swept_words"]
@@ -41,8 +42,8 @@ class Block:
     dataset : str
         As it stands in the plan.
     table : PlanMethod
-    place : (int, int)
-        Of the data set and of the variant in the plan.
+    position : (int, int)
+        Of the data set and of the variant in the plan, from 0.
     sweep : mapping
         Swept name -> value; without names that do not reach this method.
     label, variant, printed : str
@@ -52,6 +53,8 @@ class Block:
     limits : Limits
     split : str
         Canonical.
+    seed, scaling : int, str
+        The plan's.
     splits : int or None
         Only the first so many.
     planned : int or None
@@ -62,7 +65,7 @@ class Block:
 
     dataset: str
     table: PlanMethod
-    place: tuple[int, int]
+    position: tuple[int, int]
     sweep: Mapping[str, Any] = field(hash=False)
     label: str
     variant: str
@@ -70,9 +73,30 @@ class Block:
     settings: Mapping[str, Any] = field(hash=False)
     limits: Limits
     split: str
+    seed: int
+    scaling: str
     splits: int | None
     planned: int | None = None
     origin: Choice | None = field(default=None, hash=False)
+
+    @property
+    def choice(self) -> Choice:
+        """The method with its settings."""
+        return Choice(self.table.method, self.settings, self.origin)
+
+    def identity(self, choice: Choice | None = None) -> Identity:
+        """Of the block's cells, but for their data's content and their split's number, which are not known here.
+
+        Parameters
+        ----------
+        choice : Choice, optional
+            In place of the block's own: its origin.
+        """
+        split = SplitSpec(protocol=self.split, index=0, count=0, seed=self.seed)
+        cell = (choice or self.choice).cell(
+            dataset_id(self.dataset), limits=self.limits, split=split, seed=self.seed, scaling=self.scaling
+        )
+        return cell.identity()
 
 
 def blocks(plan: Plan) -> list[Block]:
@@ -123,7 +147,7 @@ def _variants(plan: Plan, table: PlanMethod) -> list[dict[str, Any]]:
     return [dict(zip(names, values, strict=True)) for values in product(*(plan.sweep[name] for name in names))]
 
 
-def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any], place: tuple[int, int]) -> Block:
+def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any], position: tuple[int, int]) -> Block:
     override = plan.override(dataset)
     if entry := entries().get(dataset.partition(":")[0]):
         table.method.check_task(entry.task, dataset)
@@ -138,7 +162,7 @@ def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any
     return Block(
         dataset=dataset,
         table=table,
-        place=place,
+        position=position,
         sweep=values,
         label=f"{variant}, {swept_words(shown)}" if shown else variant,
         variant=variant if not named else table.name,
@@ -146,6 +170,8 @@ def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any
         settings=settings,
         limits=limits,
         split=split,
+        seed=plan.seed,
+        scaling=plan.scaling,
         splits=min(caps, default=None),
         planned=planned,
         origin=_origin(plan, table, dataset, values, limits=limits, settings=settings),

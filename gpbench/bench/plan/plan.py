@@ -91,6 +91,7 @@ __all__ = [
     "DESCRIPTIVE",
     "METRICS",
     "RENDERINGS",
+    "SELF_CONTAINED",
     "SPREADS",
     "Override",
     "Plan",
@@ -105,6 +106,8 @@ SPREADS = ("sd", "2sd", "se", "2se")
 RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "factors", "outline")
 #: Of these, what runs no cells.
 DESCRIPTIVE = ("contraction", "factors", "outline")
+#: And of these, what needs neither data sets nor methods.
+SELF_CONTAINED = ("contraction", "factors")
 #: What can be shown of a cell.
 METRICS = ("nll", "error", "accuracy", "brier", "ece", "train_seconds", "bound")
 

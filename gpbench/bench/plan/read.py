@@ -1,31 +1,31 @@
-"""Read a plan, strictly: what is not known is an error with its file and line, never passed over."""
+"""Read a plan, strictly: what is not known is an error with its file and line, never passed over.
+
+The form of a plan stands in :mod:`gpbench.bench.plan.plan`, the reader of TOML tables in :mod:`gpbench.toml`.
+"""
 
 from __future__ import annotations
 
-import tomllib
+import re
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpbench.bench.cell import Limits
+from gpbench.bench.methods import methods
 from gpbench.bench.plan import plan as model
-from gpbench.bench.plan.lines import Place
-from gpbench.bench.plan.plan import Plan
-from gpbench.bench.plan.tables import (
-    Names,
-    check_settings,
-    check_split,
-    read_method,
-    read_override,
-    read_quick,
-    read_sweep,
-)
-from gpbench.bench.plan.values import integer, known_keys, limits, one_of, table, text, texts
+from gpbench.bench.plan.plan import Override, Plan, PlanMethod, Quick
+from gpbench.bench.sources import dataset_id
 from gpbench.data import generators
 from gpbench.data.catalogue import entry
 from gpbench.data.scaling import SCALINGS
-from gpbench.errors import UsageError, reason, unknown_name
+from gpbench.data.splits import Protocol
+from gpbench.errors import UsageError, unknown_name
+from gpbench.toml import TomlTable, read_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpbench.bench.methods import Method
 
 __all__ = ["PAPERS", "find_plan", "is_plan", "read_plan", "shipped"]
 
@@ -36,6 +36,8 @@ _KEYS = (
     "title", "paper", "item", "notes", "datasets", "split", "splits", "seed", "scaling", "limits", "centre", "spread",
     "render", "metrics", "published", "defaults", "methods", "sweep", "figure", "overrides", "quick",
 )  # fmt: skip
+_METHOD_KEYS = ("method", "label", "printed", "limits", "split")
+_LIMITS = tuple(each.name for each in fields(Limits))
 
 
 def shipped() -> dict[str, Path]:
@@ -80,93 +82,234 @@ def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # th
     UsageError
         The file cannot be read or is no plan; the message gives the line.
     """
-    try:
-        content = path.read_text(encoding="utf-8")
-        body = tomllib.loads(content)
-    except OSError as error:
-        raise UsageError(f"the plan {path} cannot be read: {reason(error)}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"the plan {path} is no TOML: {error}") from error
-    return _plan(body, Place(path, content), id or path.stem)
-
-
-def _plan(body: Mapping[str, Any], top: Place, name: str) -> Plan:
-    known_keys(body, _KEYS, top)
-    title, render = text(top, body, "title"), one_of(top, body, "render", model.RENDERINGS, "table")
-    datasets = texts(top, body, "datasets", () if render in {"contraction", "factors"} else None)
-    if not datasets and render not in {"contraction", "factors"}:
-        raise top.error("a plan needs at least one data set", key="datasets")
-    for each in datasets:
-        _dataset(each, top)
-    found = tuple(read_method(each, one, top.inside("methods")) for each, one in table(body, top, "methods").items())
+    top = read_toml(path, what="the plan")
+    top.only(_KEYS)
+    title = top.text("title")
+    render = top.text("render", "table", among=model.RENDERINGS)
+    datasets = _datasets(top, needed=render not in model.SELF_CONTAINED)
+    found = tuple(_method(name, table) for name, table in top.tables("methods").items())
     if not found and render not in model.DESCRIPTIVE:
         raise top.error("a plan needs at least one table [methods.ID]")
+    _once([each.label for each in found], top, "methods")
     tables = {each.name: each.method for each in found}
-    split = text(top, body, "split", "folds:10")
+    split = top.text("split", "folds:10")
     splits = [split, *(each.split for each in found if each.split is not None)]
-    unswept = Names(datasets, tables, {})
-    sweep = read_sweep(table(body, top, "sweep"), top.inside("sweep"), names=unswept, splits=splits)
-    names = Names(datasets, tables, sweep)
+    names = _Names(datasets, tables, {})
+    names = _Names(datasets, tables, _sweep(top.table("sweep"), names, splits))
     for one in splits:
-        check_split(one, sweep, top)
-    defaults = table(body, top, "defaults")
-    check_settings(defaults, top.inside("defaults"), names.settings)
-    overrides = table(body, top, "overrides")
+        _check_split(one, names, top)
+    defaults = top.table("defaults")
+    _check_settings(defaults, defaults, names.settings)
     plan = Plan(
-        id=name,
-        path=top.path,
+        id=id or path.stem,
+        path=path,
         title=title,
-        paper=text(top, body, "paper", ""),
-        item=text(top, body, "item", top.path.stem),
+        paper=top.text("paper", ""),
+        item=top.text("item", path.stem),
         datasets=datasets,
         methods=found,
         split=split,
-        splits=integer(top, body, "splits"),
-        seed=integer(top, body, "seed", least=0) or 0,
-        scaling=one_of(top, body, "scaling", SCALINGS, "standard"),
-        limits=limits(body, top),
-        centre=one_of(top, body, "centre", model.CENTRES, "mean"),
-        spread=one_of(top, body, "spread", model.SPREADS, "sd"),
+        splits=top.integer("splits", None),
+        seed=top.integer("seed", 0, least=0),
+        scaling=top.text("scaling", "standard", among=SCALINGS),
+        limits=_limits(top),
+        centre=top.text("centre", "mean", among=model.CENTRES),
+        spread=top.text("spread", "sd", among=model.SPREADS),
         render=render,
-        metrics=_metrics(body, top),
-        published=texts(top, body, "published", ()),
-        notes=texts(top, body, "notes", ()),
-        defaults=defaults,
-        sweep=sweep,
-        figure=table(body, top, "figure"),
-        overrides={
-            each: read_override(each, one, top.inside("overrides"), names=names) for each, one in overrides.items()
-        },
-        quick=read_quick(table(body, top, "quick"), top.inside("quick"), names=names),
+        metrics=top.texts("metrics", ("nll", "error", "train_seconds"), among=model.METRICS, kind="metric"),
+        published=top.texts("published", ()),
+        notes=top.texts("notes", ()),
+        defaults=dict(defaults),
+        sweep=names.sweep,
+        figure=dict(top.table("figure")),
+        overrides=_overrides(top.table("overrides"), names),
+        quick=_quick(top.table("quick"), names),
     )
-    _once(datasets, top, "datasets")
-    _once([each.label for each in found], top, "methods")
     _once([plan.dataset_label(each) for each in datasets], top, "overrides")
     return plan
 
 
-def _metrics(body: Mapping[str, Any], top: Place) -> tuple[str, ...]:
-    chosen = texts(top, body, "metrics", ("nll", "error", "train_seconds"))
-    for each in chosen:
-        if each not in model.METRICS:
-            raise top.error(unknown_name("metric", each, model.METRICS), key="metrics")
-    return chosen
+@dataclass(frozen=True)
+class _Names:
+    """What the names in a plan can mean.
+
+    Attributes
+    ----------
+    datasets : tuple of str
+    tables : mapping
+        Table of [methods] -> its method.
+    sweep : mapping
+        Swept name -> values.
+    """
+
+    datasets: tuple[str, ...]
+    tables: Mapping[str, Method]
+    sweep: Mapping[str, tuple[Any, ...]]
+
+    @property
+    def settings(self) -> dict[str, list[Method]]:
+        """Setting -> the methods that have it."""
+        found: dict[str, list[Method]] = {}
+        for method in self.tables.values():
+            for name in method.settings():
+                found.setdefault(name, []).append(method)
+        return found
 
 
-def _dataset(name: str, top: Place) -> None:
-    """See that a data set is one of the catalogue, or a file beside the plan or in the current folder."""
-    if name.startswith("openml:") or Path(name).is_file() or (top.path.parent / name).is_file():
-        return
+def _datasets(top: TomlTable, *, needed: bool) -> tuple[str, ...]:
+    """The data sets: of the catalogue, or files beside the plan or in the current folder; none has another's id."""
+    names = top.texts("datasets") if needed else top.texts("datasets", ())
+    if needed and not names:
+        raise top.error("a plan needs at least one data set", key="datasets")
+    for name in names:
+        file = name.partition("::")[0]  # without a member of an archive
+        if name.startswith("openml:") or Path(file).is_file() or (top.path.parent / file).is_file():
+            continue
+        try:
+            entry(generators.parse(name)[0])
+        except UsageError as error:
+            raise top.error(error, key="datasets") from None
+    _once(names, top, "datasets")
+    ids: dict[str, str] = {}
+    for name in names:
+        other = ids.setdefault(dataset_id(name), name)
+        if other != name:
+            raise top.error(f"{other} and {name} are both called {dataset_id(name)} in results", key="datasets")
+    return names
+
+
+def _method(name: str, table: TomlTable) -> PlanMethod:
+    """A table of [methods]."""
+    wanted = table.text("method", name)
+    if wanted not in methods():
+        raise table.error(unknown_name("method", wanted, methods()), key="method")
+    found = methods()[wanted]
+    known = found.settings()
+    table.only((*known, *_METHOD_KEYS), kind=f"setting of {wanted}")
+    settings = {key: value for key, value in table.items() if key not in _METHOD_KEYS}
+    _check_settings(settings, table, {key: [found] for key in known})
+    label = table.text("label", name)
+    _limits(table)
+    return PlanMethod(
+        name=name,
+        method=found,
+        label=label,
+        printed=table.text("printed", label),
+        settings=settings,
+        limits=dict(table.table("limits")),
+        split=table.text("split", None),
+    )
+
+
+def _overrides(around: TomlTable, names: _Names) -> dict[str, Override]:
+    """The tables of [overrides]."""
+    for name in around:
+        if name not in names.datasets:
+            table = around.table(name)
+            raise table.error(unknown_name("data set of this plan", name, names.datasets))
+    return {name: _override(around.table(name), names) for name in around}
+
+
+def _override(table: TomlTable, names: _Names) -> Override:
+    table.only(each.name for each in fields(Override))
+    split = table.text("split", None)
+    if split is not None:
+        _check_split(split, names, table)
+    _limits(table)
+    settings = table.table("settings")
+    _check_settings({key: one for key, one in settings.items() if not isinstance(one, dict)}, settings, names.settings)
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            if key not in names.tables:
+                raise settings.error(unknown_name("method of this plan", key, names.tables), key=key)
+            method = names.tables[key]
+            _check_settings(value, settings.table(key), {each: [method] for each in method.settings()})
+    return Override(
+        label=table.text("label", None),
+        printed=table.text("printed", None),
+        incomparable=table.text("incomparable", None),
+        methods=table.texts("methods", None, among=names.tables, kind="method of this plan"),
+        split=split,
+        splits=table.integer("splits", None),
+        limits=dict(table.table("limits")),
+        settings=dict(settings),
+    )
+
+
+def _quick(table: TomlTable, names: _Names) -> Quick:
+    """The table [quick]."""
+    table.only(each.name for each in fields(Quick))
+    sweep, settings, default = table.table("sweep"), table.table("settings"), Quick()
+    sweep.only(names.sweep, kind="swept name of this plan")
+    _check_settings(settings, settings, names.settings)
+    return Quick(
+        splits=table.integer("splits", default.splits),
+        train_rows=table.integer("train_rows", default.train_rows),
+        test_rows=table.integer("test_rows", default.test_rows),
+        iterations=table.integer("iterations", default.iterations),
+        seconds=table.positive("seconds", default.seconds),
+        datasets=table.texts("datasets", None, among=names.datasets, kind="data set of this plan"),
+        sweep={key: sweep.scalars(key) for key in sweep},
+        settings=dict(settings),
+    )
+
+
+def _sweep(table: TomlTable, names: _Names, splits: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """The table [sweep]: values of settings, of limits, and of words that stand in braces in the plan's splits."""
+    words = {word for split in splits for word in re.findall(r"\{(\w+)\}", split)}
+    known = names.settings
+    table.only((*known, *_LIMITS, *words), kind="setting, limit or word of the split")
+    found = {}
+    for name in table:
+        found[name] = table.scalars(name)
+        for value in found[name]:
+            if name in _LIMITS:
+                _check_limits({name: value}, table, name)
+            elif name in known:
+                _check_settings({name: value}, table, known)
+    return found
+
+
+def _check_settings(body: Mapping[str, Any], table: TomlTable, known: Mapping[str, list[Method]]) -> None:
+    """See that at least one method has each setting, and that those that have it take its value."""
+    for name, value in body.items():
+        if name not in known:
+            raise table.error(unknown_name("setting (of this plan's methods)", name, known), key=name)
+        for method in known[name]:
+            try:
+                method.resolve({name: value})
+            except UsageError as error:
+                raise table.error(error, key=name) from None
+
+
+def _limits(around: TomlTable) -> Limits:
+    """The limits that a table gives under ``limits``."""
+    table = around.table("limits")
+    table.only(_LIMITS)
+    return _check_limits(table, around, "limits")
+
+
+def _check_limits(body: Mapping[str, Any], table: TomlTable, key: str) -> Limits:
     try:
-        entry(generators.parse(name)[0])
+        return Limits(**body)
     except UsageError as error:
-        raise top.error(error, key="datasets") from None
+        raise table.error(error, key=key) from None
 
 
-def _once(names: Iterable[str], place: Place, key: str) -> None:
+def _check_split(split: str, names: _Names, table: TomlTable) -> None:
+    """See that a split is one, whose words in braces are swept."""
+    try:
+        Protocol.parse(split.format(**{word: values[0] for word, values in names.sweep.items()}))
+    except (KeyError, IndexError, ValueError) as error:
+        raise table.error(f"split {split!r}: [sweep] gives no values for {error}", key="split") from None
+    except UsageError as error:
+        raise table.error(error, key="split") from None
+
+
+def _once(names: Iterable[str], table: TomlTable, key: str) -> None:
     """Two rows of one name could not be told apart."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise place.error(f"{name!r} stands twice under {key}", key=key)
+            raise table.error(f"{name!r} stands twice under {key}", key=key)
         seen.add(name)

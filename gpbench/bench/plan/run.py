@@ -1,29 +1,113 @@
-"""Run a plan, or look up what is stored of it: in both cases its cells come back as renderers want them."""
+"""A plan's cells: made of its blocks and run, or found in the store without a look at the data.
+
+In all cases they come back as :class:`PlanResult`, a stored result with how the plan shows it. What is in the store can
+be rendered anywhere; a data set that cannot be had is reported, and the rest of the plan goes on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpbench.bench.cell import CONTENT, SPLIT
+from gpbench.bench.expand import Request, expand
 from gpbench.bench.plan.blocks import Block, runnable
-from gpbench.bench.plan.stored import shown, stored_cells
-from gpbench.bench.plan.tasks import plan_tasks, source_of
-from gpbench.bench.plan.time import Estimate, estimate
-from gpbench.bench.sources import FileSource
+from gpbench.bench.plan.estimate import Estimate, estimate
+from gpbench.bench.result import Result
+from gpbench.bench.sources import FileSource, Source, opened, sources
 from gpbench.bench.sweep import sweep
 from gpbench.data.load import is_here
+from gpbench.data.splits import Protocol
+from gpbench.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpbench.bench.execution import Executor
     from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.runner import Task
     from gpbench.bench.store import Store
     from gpbench.bench.sweep import Event
     from gpbench.config import Config
+    from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
 
-__all__ = ["Outlook", "PlanCells", "look_ahead", "look_up", "run_plan"]
+__all__ = [
+    "Outlook",
+    "PlanCells",
+    "PlanResult",
+    "PlannedTasks",
+    "Shown",
+    "look_ahead",
+    "look_up",
+    "plan_tasks",
+    "run_plan",
+    "source_of",
+    "stored_results",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """How a plan shows a cell.
+
+    Attributes
+    ----------
+    dataset : str
+        The plan's label.
+    method, variant, printed : str
+        The block's label, the same without swept values, and the name in the published file.
+    name : str
+        The table of [methods].
+    position : (int, int)
+        Of the data set and of the variant in the plan, for sorting.
+    sweep : mapping
+        Swept name -> value.
+    arrays : Path
+        Where the cell's arrays are.
+    """
+
+    dataset: str
+    method: str
+    variant: str
+    printed: str
+    name: str
+    position: tuple[int, int]
+    sweep: Mapping[str, Any] = field(hash=False)
+    arrays: Path
+
+    @classmethod
+    def of(cls, key: str, block: Block, plan: Plan, *, folder: Path) -> Shown:
+        """How a plan shows a cell of one of its blocks.
+
+        Parameters
+        ----------
+        key : str
+            The cell's.
+        block, plan
+            Which of what.
+        folder : Path
+            The store's.
+        """
+        return cls(
+            dataset=plan.dataset_label(block.dataset),
+            method=block.label,
+            variant=block.variant,
+            printed=block.printed,
+            name=block.table.name,
+            position=block.position,
+            sweep=block.sweep,
+            arrays=folder / f"{key}.npz",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanResult(Result):
+    """A stored result with how a plan shows it."""
+
+    shown: Shown
 
 
 @dataclass(frozen=True)
@@ -34,17 +118,20 @@ class PlanCells:
     ----------
     plan : Plan
         With what could not be had.
-    cells : list of dict
-        Stored results with ``shown``, see :mod:`gpbench.report.plan.renderers`; in the plan's order.
+    results : list of PlanResult
+        In the plan's order.
+    store : Store
+        Where they are.
     """
 
     plan: Plan
-    cells: list[dict[str, Any]]
+    results: list[PlanResult]
+    store: Store
 
     @property
     def failed(self) -> int:
         """Cells that did not end well."""
-        return sum(cell["status"] != "ok" for cell in self.cells)
+        return sum(not result.finished for result in self.results)
 
 
 @dataclass(frozen=True)
@@ -112,7 +199,7 @@ def run_plan(
     results = sweep(planned.tasks, store, executor=executor, force=force, watch=watch) if planned.tasks else []
     # The whole message names folders of this machine, which have no place in a report.
     missing = {name: why.partition("\n")[0] for name, why in planned.missing.items()}
-    return _together(replace(plan, missing=missing), found, [each.to_json() for each in results], store)
+    return _together(replace(plan, missing=missing), found, results, store)
 
 
 def look_up(plan: Plan, store: Store) -> PlanCells:
@@ -123,7 +210,7 @@ def look_up(plan: Plan, store: Store) -> PlanCells:
     StoreError
         The store cannot be read.
     """
-    return _together(plan, runnable(plan), store.cells(), store)
+    return _together(plan, runnable(plan), store.results(), store)
 
 
 def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
@@ -141,16 +228,153 @@ def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
     StoreError
         The store cannot be read.
     """
-    cells = [] if store is None else store.cells()
-    found = estimate(stored_cells(plan, runnable(plan), cells), cells)
+    results = [] if store is None else store.results()
+    found = estimate(stored_results(runnable(plan), results), results)
     needed = {each.block.dataset for each in found}
     return Outlook(found, tuple(name for name in plan.datasets if name in needed and not _is_here(plan, name, config)))
+
+
+@dataclass(frozen=True)
+class PlannedTasks:
+    """Cells of a plan.
+
+    Attributes
+    ----------
+    tasks : list of Task
+        Each key once, data set by data set, split by split, so that methods are compared early.
+    missing : dict
+        Data set -> why it cannot be had.
+    """
+
+    tasks: list[Task]
+    missing: dict[str, str]
+
+
+def plan_tasks(
+    plan: Plan,
+    found: Sequence[Block],
+    config: Config,
+    *,
+    jobs: int = 1,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> PlannedTasks:
+    """The cells of a plan's blocks.
+
+    Parameters
+    ----------
+    plan : Plan
+    found : sequence of Block
+        Of the plan.
+    config : Config
+    jobs, threads : int
+        Cells at a time, and threads of a cell.
+    progress : callable, optional
+        Told how far the download and preparation of a data set has come.
+
+    Raises
+    ------
+    UsageError
+        A method cannot do the task of a data set, or a data set has no such split.
+    """
+    keyed: dict[str, tuple[tuple[int, int, int], Task]] = {}
+    missing: dict[str, str] = {}
+    for row, name in enumerate(plan.datasets):
+        own = [block for block in found if block.dataset == name]
+        if not own:
+            continue
+        source = source_of(plan, name, config)
+        try:
+            dataset = opened(source, progress)
+        except DataError as error:
+            missing[name] = str(error)
+            continue
+        for block in own:
+            try:
+                tasks = _tasks(block, source, dataset, jobs=jobs, threads=threads)
+            except UsageError as error:
+                raise UsageError(f"{plan.path}: {block.label}: {error}") from None
+            for task in tasks:
+                keyed.setdefault(task.spec.key, ((row, task.spec.split.index, block.position[1]), task))
+    return PlannedTasks([task for _, task in sorted(keyed.values(), key=lambda pair: pair[0])], missing)
+
+
+def source_of(plan: Plan, name: str, config: Config) -> Source:
+    """Where a plan's data set is: a file beside the plan goes before one in the current folder.
+
+    Raises
+    ------
+    UsageError
+        There is no such data set.
+    """
+    file = name.partition("::")[0]  # without a member of an archive
+    beside = Path(file).suffix and (plan.path.parent / file).is_file()
+    return sources([str(plan.path.parent / name) if beside else name], config)[0]
+
+
+def _tasks(block: Block, source: Source, dataset: Dataset, *, jobs: int, threads: int) -> list[Task]:
+    count = Protocol.parse(block.split).count(dataset)
+    return expand(
+        Request(
+            choices=[block.choice],
+            sources=[source],
+            split=block.split,
+            limits=block.limits,
+            seed=block.seed,
+            scaling=block.scaling,
+            indices=range(min(count, block.splits or count)),
+            threads=threads,
+            jobs=jobs,
+        )
+    )
+
+
+def stored_results(found: Sequence[Block], results: Iterable[Result]) -> list[tuple[Block, list[Result]]]:
+    """Stored results of each block, in the order of their splits.
+
+    All that describes a cell must agree, but for the content of the data, which is not opened: where the store holds
+    results on several versions of a data set, those of the latest are taken.
+
+    Parameters
+    ----------
+    found : sequence of Block
+        Of a plan.
+    results : iterable of Result
+        All of the store.
+    """
+    known: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        known[result.identity().but_for(*CONTENT, *SPLIT)].append(result)
+    return [(block, _latest(known[block.identity().but_for(*CONTENT, *SPLIT)], block)) for block in found]
+
+
+def _latest(results: Sequence[Result], block: Block) -> list[Result]:
+    by_content: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for result in results:
+        if block.splits is None or result.split.index < block.splits:
+            by_content[result.checksum, result.likelihood].append(result)
+    if not by_content:
+        return []
+    chosen = max(by_content.values(), key=lambda same: max(result.ended for result in same))
+    return sorted(chosen, key=lambda result: result.split.index)
 
 
 def _is_here(plan: Plan, name: str, config: Config) -> bool:
     return isinstance(source_of(plan, name, config), FileSource) or is_here(name, config.data, config.mirror)
 
 
-def _together(plan: Plan, found: Sequence[Block], results: Sequence[dict[str, Any]], store: Store) -> PlanCells:
-    own = stored_cells(plan, found, results)
-    return PlanCells(plan, [shown(cell, block, plan, store.folder) for block, cells in own for cell in cells])
+def _together(plan: Plan, found: Sequence[Block], results: Sequence[Result], store: Store) -> PlanCells:
+    """The blocks' results among these, with how the plan shows them."""
+    names = [each.name for each in fields(Result)]
+    return PlanCells(
+        plan,
+        [
+            PlanResult(
+                **{name: getattr(result, name) for name in names},
+                shown=Shown.of(result.key, block, plan, folder=store.folder),
+            )
+            for block, own in stored_results(found, results)
+            for result in own
+        ],
+        store,
+    )

@@ -1,4 +1,4 @@
-"""What a kernel is: values, and pullbacks from adjoints of its matrices to its parameters.
+"""What a kernel is: values, and pullbacks from adjoints of its matrices to its parameters; white noise, and sums.
 
 No automatic differentiation: a scheme works out the adjoints of its kernel matrices and hands them in.
 
@@ -19,6 +19,7 @@ inputs coincide. Jitter is no part of a kernel. Formulae: Rasmussen and Williams
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,11 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import NumericalError, UsageError
+from gpbench.model.linalg import add_to_diagonal
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
 
-__all__ = ["Features", "Kernel", "Leaf"]
+__all__ = ["Features", "Kernel", "Leaf", "Sum", "White"]
 
 LOG_LIMIT = 100.0
 """Largest absolute value of a log hyper-parameter; its square still has a float64 exponential."""
@@ -206,3 +208,196 @@ def positive(values: npt.ArrayLike, what: str) -> Array:
     if not (np.isfinite(numbers).all() and (numbers > 0).all()):
         raise UsageError(f"{what} must be positive and finite; got {values!r}")
     return np.log(numbers)
+
+
+class White(Leaf):
+    """A variance that every row has for itself, part of ``diag`` and ``gram`` and never of ``cross``.
+
+    ``theta`` holds log σ_w², shape (1,).
+    """
+
+    kind = "white"
+
+    @classmethod
+    def of(cls, *, variance: float) -> Self:
+        """Kernel from its variance."""
+        return cls(positive(variance, "white-noise variance"))
+
+    @property
+    def variance(self) -> float:
+        """White-noise variance σ_w²."""
+        return math.exp(self.theta[0])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """``log_white``."""
+        return ("log_white",)
+
+    @property
+    def constant_diag(self) -> float:
+        """The white-noise variance."""
+        return self.variance
+
+    def diag(self, A: Array) -> Array:
+        """Prior variances, shape (n,): σ_w² everywhere."""
+        return np.full(A.shape[0], self.variance)
+
+    def diag_pullback(self, A: Array, g: Array) -> Array:  # noqa: ARG002 - the interface passes A
+        """Gradient (1,) from the adjoint g (n,) of ``diag(A)``."""
+        return np.array([self.variance * g.sum()])
+
+    def bind(self, Z: Array) -> Features:
+        """Prepare once what depends on Z and ``theta``."""
+        return _WhiteFeatures(self, Z)
+
+
+class _WhiteFeatures(Features):
+    def __init__(self, kernel: White, Z: Array) -> None:
+        self._shape = check_inputs(Z, None, kernel.kind).shape
+        self._variance = kernel.variance
+
+    def cross(self, X: Array) -> Array:
+        if X.shape[1] != self._shape[1]:
+            raise UsageError(f"expected rows with {self._shape[1]} columns, as Z has; got {X.shape[1]}")
+        return np.zeros((X.shape[0], self._shape[0]), order="F")
+
+    def pullback(self, G: Array) -> tuple[Array, Array]:  # noqa: ARG002 - cross does not depend on the variance
+        return np.zeros(1), np.zeros(self._shape)
+
+    def gram(self) -> Array:
+        return np.asfortranarray(np.diag(np.full(self._shape[0], self._variance)))
+
+    def gram_pullback(self, G: Array) -> tuple[Array, Array]:
+        return np.array([self._variance * np.trace(G)]), np.zeros(self._shape)
+
+
+class Sum(Kernel):
+    """Sum of kernels, in order; ``theta`` is theirs, one after the other.
+
+    Parameters
+    ----------
+    parts : tuple of Kernel
+        At least one; none is itself a sum, at most one is white noise. The i-th part that is not white noise gives its
+        names the prefix ``part{i}.``; white noise keeps ``log_white``.
+
+    Raises
+    ------
+    UsageError
+        The parts are not as said.
+    """
+
+    __slots__ = ("_slices", "_theta", "parts")
+
+    def __init__(self, parts: tuple[Kernel, ...]) -> None:
+        white = sum(isinstance(part, White) for part in parts)
+        if white > 1 or len(parts) == white or any(isinstance(part, Sum) for part in parts):
+            raise UsageError(f"a sum needs one kernel or more, none a sum, at most one white noise; got {parts}")
+        self.parts = parts
+        self._theta = np.concatenate([part.theta for part in parts])
+        self._theta.setflags(write=False)
+        ends = np.cumsum([part.theta.size for part in parts]).tolist()
+        self._slices = tuple(slice(end - part.theta.size, end) for part, end in zip(parts, ends, strict=True))
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the hyper-parameters, shape (P,), read-only."""
+        return self._theta
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parts' hyper-parameters with the prefix ``part{i}.``."""
+        found: list[str] = []
+        index = 0
+        for part in self.parts:
+            if isinstance(part, White):
+                found.extend(part.names)
+            else:
+                found.extend(f"part{index}.{name}" for name in part.names)
+                index += 1
+        return tuple(found)
+
+    def with_theta(self, theta: npt.ArrayLike) -> Self:
+        """The same kernel with other hyper-parameters, shape (P,)."""
+        values = np.array(theta, dtype=np.float64)
+        values.setflags(write=False)
+        if values.shape != self._theta.shape:
+            raise UsageError(f"this sum has {self._theta.size} hyper-parameters; got shape {values.shape}")
+        pairs = zip(self.parts, self._slices, strict=True)
+        new = object.__new__(type(self))  # the parts need no second check; this runs at each hyper-parameter step
+        new.parts = tuple(part.with_theta(values[rows]) for part, rows in pairs)
+        new._theta = values
+        new._slices = self._slices
+        return new
+
+    @property
+    def constant_diag(self) -> float | None:
+        """The sum of the parts' values, where each has one."""
+        total = 0.0
+        for part in self.parts:
+            value = part.constant_diag
+            if value is None:
+                return None
+            total += value
+        return total
+
+    def diag(self, A: Array) -> Array:
+        """Prior variances, white noise included, shape (n,)."""
+        total = self.parts[0].diag(A)
+        for part in self.parts[1:]:
+            total += part.diag(A)
+        return total
+
+    def diag_pullback(self, A: Array, g: Array) -> Array:
+        """Gradient (P,) from the adjoint g (n,) of ``diag(A)``."""
+        return np.concatenate([part.diag_pullback(A, g) for part in self.parts])
+
+    def bind(self, Z: Array) -> Features:
+        """Prepare once what depends on Z and ``theta``, for the hot path."""
+        return _SumFeatures(self, Z)
+
+    def spec(self) -> dict[str, Any]:
+        """Description that JSON can hold and ``kernel_from_spec`` reads, exact to the last bit."""
+        return {"kind": "sum", "parts": [part.spec() for part in self.parts]}
+
+
+class _SumFeatures(Features):
+    def __init__(self, kernel: Sum, Z: Array) -> None:
+        self._parts = [part.bind(Z) for part in kernel.parts]
+        self._white = [isinstance(part, White) for part in kernel.parts]
+        self._noise = sum(part.variance for part in kernel.parts if isinstance(part, White))
+        self._smooth = [part for part, white in zip(self._parts, self._white, strict=True) if not white]
+        self._k = np.empty((0, Z.shape[0]), order="F")
+
+    def cross(self, X: Array) -> Array:
+        first = self._smooth[0].cross(X)
+        if len(self._smooth) == 1:
+            return first
+        if self._k.shape[0] != X.shape[0]:
+            self._k = np.empty((X.shape[0], self._k.shape[1]), order="F")
+        np.add(first, self._smooth[1].cross(X), out=self._k)
+        for part in self._smooth[2:]:
+            self._k += part.cross(X)
+        return self._k
+
+    def pullback(self, G: Array) -> tuple[Array, Array]:
+        pieces = [
+            (np.zeros(1), None) if white else part.pullback(G)
+            for part, white in zip(self._parts, self._white, strict=True)
+        ]
+        return np.concatenate([dtheta for dtheta, _ in pieces]), _total([dZ for _, dZ in pieces if dZ is not None])
+
+    def gram(self) -> Array:
+        total = _total([part.gram() for part in self._smooth])
+        add_to_diagonal(total, self._noise)
+        return total
+
+    def gram_pullback(self, G: Array) -> tuple[Array, Array]:
+        pieces = [part.gram_pullback(G) for part in self._parts]
+        return np.concatenate([dtheta for dtheta, _ in pieces]), _total([dZ for _, dZ in pieces])
+
+
+def _total(arrays: list[Array]) -> Array:
+    total = arrays[0]
+    for other in arrays[1:]:
+        total += other
+    return total

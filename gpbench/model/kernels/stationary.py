@@ -1,19 +1,26 @@
-"""Kernels of the scaled distance: squared exponential and Matérn-3/2, with one length scale for all inputs or one each.
+"""Kernels of the scaled distance: squared exponential, Matérn-1/2 and Matérn-3/2.
 
-==========  ======================================================================  ==========
-symbol      meaning                                                                 shape
-==========  ======================================================================  ==========
-σ²          variance (amplitude)                                                    scalar
-ℓ           length scales                                                           (1,), (d,)
-r²          Σ_d (x_d - z_d)² / ℓ_d²                                                 (b, m)
-x̃, z̃        inputs, centred at the mean of Z and divided by ℓ (Matérn: times √3)    (b, d)
-E           -2 ∂k/∂(r̃²), r̃² the squared distance of x̃ and z̃                        (b, m)
-W           G ∘ E                                                                   (b, m)
-==========  ======================================================================  ==========
+They have one length scale for all inputs, or one for each.
 
-SE: k = σ² exp(-r̃²/2), E = k. Matérn-3/2: k = σ² (1 + r̃) exp(-r̃), E = σ² exp(-r̃), finite at 0. In both
-∂k/∂log ℓ_d = E (x̃_d - z̃_d)², so that one pullback serves both; its squares are expanded into matrix products and
+==========  ==========================================================================  ==========
+symbol      meaning                                                                     shape
+==========  ==========================================================================  ==========
+σ²          variance (amplitude)                                                        scalar
+ℓ           length scales                                                               (1,), (d,)
+r²          Σ_d (x_d - z_d)² / ℓ_d²                                                     (b, m)
+x̃, z̃        inputs, centred at the mean of Z and divided by ℓ (Matérn-3/2: times √3)    (b, d)
+E           -2 ∂k/∂(r̃²), r̃² the squared distance of x̃ and z̃                            (b, m)
+W           G ∘ E                                                                       (b, m)
+==========  ==========================================================================  ==========
+
+SE: k = σ² exp(-r̃²/2), E = k. Matérn-3/2: k = σ² (1 + r̃) exp(-r̃), E = σ² exp(-r̃), finite at 0. In all
+∂k/∂log ℓ_d = E (x̃_d - z̃_d)², so that one pullback serves them; its squares are expanded into matrix products and
 nothing of shape (b, m, d) is formed.
+
+Matérn-1/2: k = σ² exp(-r), E = σ² exp(-r)/r, which has no limit at r = 0, where the kernel has a kink; what it is
+multiplied by there, a difference of two equal inputs, is 0, and so E is taken as 0 too: the gradient in an inducing
+input that lies on a row is then that of all other rows. As r comes from a difference of squares, "at 0" means below
+1e-7, which changes a value or a gradient in log ℓ by as much.
 """
 
 from __future__ import annotations
@@ -31,7 +38,9 @@ from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
 
-__all__ = ["SE", "Matern32", "Stationary"]
+__all__ = ["SE", "Matern12", "Matern32", "Stationary"]
+
+_COINCIDENT = 1e-7
 
 
 class Stationary(Leaf):
@@ -87,7 +96,7 @@ class Stationary(Leaf):
         """Prepare once what depends on Z and ``theta``, for the hot path."""
 
 
-class Work:
+class _Work:
     """Buffers for one number of rows; allocated again only when that number changes."""
 
     __slots__ = ("e", "k", "left", "rows", "squares", "w", "x")
@@ -129,15 +138,15 @@ class StationaryFeatures(Features):
         np.multiply(self._z.T, beta, out=self._right[:d])
         self._right[d] = gamma
         self._right[d + 1] = delta
-        self._work: Work | None = None
-        self._own: Work | None = None  # k(Z, Z), when it is asked for
+        self._work: _Work | None = None
+        self._own: _Work | None = None  # k(Z, Z), when it is asked for
 
     @abstractmethod
     def _augment(self) -> tuple[float, float, Array]:
         """β, γ and δ (m,) of ẑ."""
 
     @abstractmethod
-    def _profile(self, work: Work) -> None:
+    def _profile(self, work: _Work) -> None:
         """From x̂ẑᵀ in ``work.k`` to kernel values in ``work.k`` and E in ``work.e``."""
 
     def cross(self, X: Array) -> Array:
@@ -147,7 +156,7 @@ class StationaryFeatures(Features):
             raise UsageError(f"expected rows with {self._scale.size} columns, as Z has; got {d}")
         work = self._work
         if work is None or b != work.rows:
-            work = self._work = Work(b, d=d, m=self._z.shape[0])
+            work = self._work = _Work(b, d=d, m=self._z.shape[0])
         self._rescale(X, work.x)
         np.vecdot(work.x, work.x, out=work.squares)
         np.matmul(work.left, self._right, out=work.k)
@@ -176,10 +185,10 @@ class StationaryFeatures(Features):
             np.subtract(X, self._centre, out=out)
             np.multiply(out, self._scale, out=out)
 
-    def _gram(self) -> Work:
+    def _gram(self) -> _Work:
         if self._own is None:
             m, d = self._z.shape
-            work = self._own = Work(m, d=d, m=m)
+            work = self._own = _Work(m, d=d, m=m)
             work.x[...] = self._z
             work.squares[...] = self._z_squares
             np.matmul(work.left, self._right, out=work.k)
@@ -187,7 +196,7 @@ class StationaryFeatures(Features):
             np.einsum("ii->i", work.k)[:] = self._variance  # fill_diagonal takes 200 us in Fortran order
         return self._own
 
-    def _gradients(self, G: Array, work: Work) -> tuple[Array, Array]:
+    def _gradients(self, G: Array, work: _Work) -> tuple[Array, Array]:
         d = self._scale.size
         W = np.multiply(G, work.k, out=work.w)
         dlog_variance = None
@@ -224,9 +233,37 @@ class _SEFeatures(StationaryFeatures):
         self._log_variance = math.log(self._variance)
         return 1.0, -0.5, self._log_variance - 0.5 * self._z_squares  # x̂ẑᵀ = log σ² - r̃²/2
 
-    def _profile(self, work: Work) -> None:
+    def _profile(self, work: _Work) -> None:
         np.minimum(work.k, self._log_variance, out=work.k)
         np.exp(work.k, out=work.k)
+
+
+class Matern12(Stationary):
+    """Matérn with smoothness 1/2 (exponential): σ² exp(-r)."""
+
+    kind = "matern12"
+    stretch = 1.0
+
+    def bind(self, Z: Array) -> StationaryFeatures:
+        """Prepare once what depends on Z and ``theta``, for the hot path."""
+        return _Matern12Features(self, Z)
+
+
+class _Matern12Features(StationaryFeatures):
+    def _augment(self) -> tuple[float, float, Array]:
+        return -2.0, 1.0, self._z_squares  # x̂ẑᵀ = r²
+
+    def _profile(self, work: _Work) -> None:
+        if work.e is work.k:
+            work.e = np.empty_like(work.k)
+        np.maximum(work.k, 0.0, out=work.k)
+        r = np.sqrt(work.k)
+        r[r <= _COINCIDENT] = 0.0
+        np.negative(r, out=work.k)
+        np.exp(work.k, out=work.k)
+        np.multiply(work.k, self._variance, out=work.k)
+        work.e.fill(0.0)
+        np.divide(work.k, r, out=work.e, where=r > 0.0)
 
 
 class Matern32(Stationary):
@@ -244,7 +281,7 @@ class _Matern32Features(StationaryFeatures):
     def _augment(self) -> tuple[float, float, Array]:
         return -2.0, 1.0, self._z_squares  # x̂ẑᵀ = r̃²
 
-    def _profile(self, work: Work) -> None:
+    def _profile(self, work: _Work) -> None:
         if work.e is work.k:
             work.e = np.empty_like(work.k)
         np.maximum(work.k, 0.0, out=work.k)

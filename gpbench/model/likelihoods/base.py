@@ -107,7 +107,7 @@ class Likelihood(ABC):
         return self
 
     def identified_by(self, y: Labels) -> npt.NDArray[np.bool_]:  # noqa: ARG002 - all of them here
-        """Which of the parameters ψ targets y (n,) tell anything about, shape (k,); others should stay as they are."""
+        """Which of the parameters ψ the targets y (n,) identify, shape (k,); others should stay as they are."""
         return np.ones(len(self.free), dtype=bool)
 
     def free_gradient(self, y: Labels, mu: Array, var: Array) -> Array:  # noqa: ARG002 - none to be differentiated

@@ -15,6 +15,21 @@ a, b       k (φ_upper - f) and k (φ_lower - f) of a row's category, maybe infi
 
 where a - b = kΔ does not depend on f: a row is two Bernoulli terms and a constant, which holds for infinite edges and
 for edges that are as close as float64 can tell apart. Expectations are those of the two terms.
+
+Predictive probabilities are differences of logistic-normal tails, taken on the smaller side:
+
+=========  ====================================================================================  ==========
+symbol     meaning                                                                               shape
+=========  ====================================================================================  ==========
+lo, hi     edges of an interval, times the slope; maybe infinite                                 (n,)
+μ, s       mean and variance of k f                                                              (n,)
+p          P(lo < k f + ε < hi), ε logistic: E [σ(hi - kf) - σ(lo - kf)]                         (n,)
+=========  ====================================================================================  ==========
+
+The tails come with 11 digits (:func:`gpbench.model.likelihoods.bernoulli.log_tail`), in logarithms. An interval to the
+right of μ is the difference of two upper tails, one to the left that of two lower ones, so that little cancels unless
+the interval is narrow; one narrower than 1e-3 is widened to that about its middle, and its probability scaled back:
+the density is smooth on the scale of 1, so that this costs 1e-7 at most.
 """
 
 from __future__ import annotations
@@ -27,10 +42,9 @@ import numpy.typing as npt
 from scipy import special
 
 from gpbench.errors import UsageError
-from gpbench.model.functions import log_sigmoid, log_sigmoid_and_slope, sigmoid
 from gpbench.model.likelihoods.base import Likelihood, Prediction, check_classes
-from gpbench.model.likelihoods.ordinal_predictive import category_log_probabilities, observed_log_probability
-from gpbench.model.quadrature import hermite
+from gpbench.model.likelihoods.bernoulli import log_sigmoid, log_sigmoid_and_slope, log_tail, sigmoid
+from gpbench.model.quadrature import concave_expectations, hermite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ordinal"]
 
-_SMALL_VARIANCE = 1e-8
-"""Below it h is ℓ''(mu)/2: the quotient by √var loses its digits."""
+_NARROW = 1e-3
 
 
 class _Sides(NamedTuple):
@@ -58,7 +71,7 @@ class Ordinal(Likelihood):
     Parameters
     ----------
     edges : tuple of float
-        φ_1 ... φ_(L-1), rising.
+        φ_1 ... φ_(L-1), increasing.
     slope : float
         k > 0.
     nodes : int
@@ -67,7 +80,7 @@ class Ordinal(Likelihood):
     Raises
     ------
     UsageError
-        Edges that do not rise or meet, or a slope that is not positive.
+        Edges that do not increase, or a slope that is not positive.
     """
 
     edges: tuple[float, ...]
@@ -80,7 +93,7 @@ class Ordinal(Likelihood):
         edges = tuple(float(edge) for edge in self.edges)  # a saved likelihood's are a list
         object.__setattr__(self, "edges", edges)
         if not (edges and np.isfinite(edges).all() and (np.diff(edges) > 0).all()):
-            raise UsageError(f"the edges of an ordinal likelihood must be finite and rise; got {list(edges)}")
+            raise UsageError(f"the edges of an ordinal likelihood must be finite and increasing; got {list(edges)}")
         if not 0 < self.slope < np.inf:
             raise UsageError(f"the slope of an ordinal likelihood must be positive and finite; got {self.slope}")
 
@@ -137,21 +150,21 @@ class Ordinal(Likelihood):
         return Ordinal(tuple(edges.tolist()), slope=float(np.exp(values[-1])), nodes=self.nodes)
 
     def identified_by(self, y: Labels) -> npt.NDArray[np.bool_]:
-        """Which of the parameters ψ targets y (n,) tell anything about, shape (L,).
+        """Which of the parameters ψ the targets y (n,) identify, shape (L,).
 
         A category without rows would shrink to nothing. Where the lowest or highest categories have none, the next one
-        would grow for ever, and give them no probability at all. Such widths tell of nothing but missing rows.
+        would grow for ever, and give them no probability at all. Such widths would tell of missing rows alone.
         """
         counts = np.bincount(np.asarray(y), minlength=len(self.edges) + 1)
         present = np.flatnonzero(counts)
-        told = np.ones(len(self.edges) + 1, dtype=bool)
+        identified = np.ones(len(self.edges) + 1, dtype=bool)
         if present.size == 0:
-            return ~told
+            return ~identified
         lowest, highest = int(present[0]), int(present[-1])
         inner = np.arange(1, len(self.edges))
-        told[1:-1] = (counts[inner] > 0) & (lowest < inner) & (inner < highest)
-        told[0] = not (highest == 0 or lowest == len(self.edges))
-        return told
+        identified[1:-1] = (counts[inner] > 0) & (lowest < inner) & (inner < highest)
+        identified[0] = not (highest == 0 or lowest == len(self.edges))
+        return identified
 
     def n_latent(self, classes: int) -> int:
         """One latent function.
@@ -196,12 +209,15 @@ class Ordinal(Likelihood):
 
     def expectations(self, y: Labels, mu: Array, var: Array) -> tuple[Array, Array, Array]:
         """E ℓ under f ~ N(mu, var) and its derivatives e, g, h, each of shape (n,); walk over blocks for many rows."""
-        k, sides, nodes = self.slope, self._sides(y), hermite(self.nodes)
+        k, sides = self.slope, self._sides(y)
         e, g, h = _log_width(sides.width), np.zeros(len(mu)), np.zeros(len(mu))
         for edge, sign in ((sides.upper, 1.0), (sides.lower, -1.0)):
             rows = np.flatnonzero(np.isfinite(edge))  # log σ(∞) = 0
             if rows.size:
-                part_e, part_g, part_h = _term(sign * (edge[rows] - k * mu[rows]), k * k * var[rows], *nodes)
+                mean = sign * (edge[rows] - k * mu[rows])
+                part_e, part_g, part_h = concave_expectations(
+                    log_sigmoid_and_slope, _curvature, mean, k * k * var[rows], nodes=self.nodes
+                )
                 e[rows] += part_e
                 g[rows] -= sign * k * part_g
                 h[rows] += k * k * part_h
@@ -211,12 +227,12 @@ class Ordinal(Likelihood):
         """Derivatives Σ_n ∂e_n/∂ψ of the ``expectations``, shape (L,)."""
         y, k, sides, nodes = np.asarray(y), self.slope, self._sides(y), hermite(self.nodes)
         slopes, products = np.zeros((2, len(mu))), np.zeros((2, len(mu)))  # E of A' and B', of A'a and B'b
-        for place, (edge, sign) in enumerate(((sides.upper, 1.0), (sides.lower, -1.0))):
+        for side, (edge, sign) in enumerate(((sides.upper, 1.0), (sides.lower, -1.0))):
             rows = np.flatnonzero(np.isfinite(edge))
             points = (sign * (edge[rows] - k * mu[rows]))[:, None] + (k * np.sqrt(var[rows]))[:, None] * nodes[0]
             at_points = sigmoid(-points)
-            slopes[place, rows] = sign * (at_points @ nodes[1])
-            products[place, rows] = (at_points * points) @ nodes[1]
+            slopes[side, rows] = sign * (at_points @ nodes[1])
+            products[side, rows] = (at_points * points) @ nodes[1]
         shift = slopes.sum(axis=0)
         total = np.empty(len(self.edges) + 1)
         total[0] = k * shift.sum()
@@ -259,14 +275,14 @@ class Ordinal(Likelihood):
     def predict(self, mean: Array, var: Array) -> Prediction:
         """Most probable category and probabilities (n, L), from latent mean and variance, each of shape (n, 1)."""
         edges, k = self.slope * np.asarray(self.edges), self.slope
-        p = np.exp(category_log_probabilities(edges, k * mean[:, 0], k * k * var[:, 0]))
+        p = np.exp(_category_log_probabilities(edges, k * mean[:, 0], k * k * var[:, 0]))
         p /= p.sum(axis=1, keepdims=True)
         return Prediction(p.argmax(axis=1), p)
 
     def log_predictive(self, y: Labels, mean: Array, var: Array) -> Array:
         """Log predictive probability of the observed category, shape (n,)."""
         sides, k = self._sides(y), self.slope
-        return observed_log_probability(sides.lower, sides.upper, k * mean[:, 0], k * k * var[:, 0])
+        return _observed_log_probability(sides.lower, sides.upper, k * mean[:, 0], k * k * var[:, 0])
 
     def error(self, y: Labels, point: Labels) -> Array:
         """Zero-one error, shape (n,)."""
@@ -290,13 +306,35 @@ def _log_width(width: Array) -> Array:
     return np.asarray(np.log(-np.expm1(-width)))
 
 
-def _term(mean: Array, var: Array, nodes: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """E log σ(z) under z ~ N(mean, var), and its derivatives in mean and var."""
-    root = np.sqrt(var)
-    points = mean[:, None] + root[:, None] * nodes
-    values, slopes = log_sigmoid_and_slope(points)
-    small = var < _SMALL_VARIANCE
-    h = slopes @ (weights * nodes) / (2.0 * np.where(small, 1.0, root))
-    if small.any():
-        h[small] = -0.5 * sigmoid(mean[small]) * sigmoid(-mean[small])
-    return values @ weights, slopes @ weights, np.minimum(h, 0.0, out=h)
+def _curvature(z: Array) -> Array:
+    """Second derivative of log σ."""
+    return -sigmoid(z) * sigmoid(-z)
+
+
+def _observed_log_probability(lo: Array, hi: Array, mu: Array, s: Array) -> Array:
+    """Log p of each row's own interval, shape (n,)."""
+    out = np.empty(mu.shape)
+    first, last = np.isneginf(lo), np.isposinf(hi)
+    out[first] = log_tail(mu[first] - hi[first], s[first])
+    out[last] = log_tail(lo[last] - mu[last], s[last])
+    inner = ~(first | last)
+    out[inner] = _between(lo[inner] - mu[inner], hi[inner] - mu[inner], s[inner])
+    return out
+
+
+def _category_log_probabilities(edges: Array, mu: Array, s: Array) -> Array:
+    """Log p of each category, shape (n, L), for the edges (L-1,) times the slope."""
+    out = np.empty((len(mu), len(edges) + 1))
+    out[:, 0] = log_tail(mu - edges[0], s)
+    out[:, -1] = log_tail(edges[-1] - mu, s)
+    for j in range(1, len(edges)):
+        out[:, j] = _between(edges[j - 1] - mu, edges[j] - mu, s)
+    return out
+
+
+def _between(lo: Array, hi: Array, s: Array) -> Array:
+    middle, width = 0.5 * (lo + hi), hi - lo
+    wide = np.maximum(width, _NARROW)
+    side = np.abs(middle)  # by symmetry every interval lies to the right
+    near, far = log_tail(side - 0.5 * wide, s), log_tail(side + 0.5 * wide, s)
+    return np.asarray(near + np.log(-np.expm1(far - near)) + np.log(width / wide))

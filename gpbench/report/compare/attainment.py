@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from gpbench.report.groups import processors_of
 from gpbench.report.traces import trace_of
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Profile:
 def timing_fault(arena: Arena, contenders: Sequence[Contender]) -> str:
     """Why times in this arena do not compare; empty where they do."""
     cells = [cell for each in contenders for cell in arena.finished.get(each, {}).values()]
-    for name, words in (("cpu", "processors"), ("threads", "numbers of threads")):
-        found = sorted({str(cell["provenance"].get(name, "unknown")) for cell in cells})
+    threads = sorted({str(cell.threads) for cell in cells})
+    for words, found in (("processors", processors_of(cells)), ("numbers of threads", threads)):
         if len(found) > 1:
             return f"times on {arena.name} are of different {words} ({'; '.join(found)}) and do not compare"
     return ""

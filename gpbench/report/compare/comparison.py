@@ -20,14 +20,23 @@ from gpbench.report.compare.attainment import (
     profiles,
     timing_fault,
 )
-from gpbench.report.compare.differences import LEVEL, Difference, difference
 from gpbench.report.compare.pairs import Arena, Contender, arenas_of, complete, contenders_of, one_per_dataset
-from gpbench.report.compare.ranks import ALPHA, Ranking, Signed, average_ranks, means_of, signed_ranks
+from gpbench.report.compare.significance import (
+    ALPHA,
+    LEVEL,
+    Difference,
+    Ranking,
+    Signed,
+    average_ranks,
+    difference,
+    means_of,
+    signed_ranks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpbench.report.groups import Cell
+    from gpbench.bench.result import Result
 
 __all__ = ["METRICS", "Comparison", "Meeting", "Pairing", "compare"]
 
@@ -121,13 +130,13 @@ class Comparison:
         }
 
 
-def compare(cells: Iterable[Cell], *, methods: Sequence[str] = ()) -> Comparison:
+def compare(cells: Iterable[Result], *, methods: Sequence[str] = ()) -> Comparison:
     """Compare all methods among some cells.
 
     Parameters
     ----------
-    cells : iterable of dict
-        Stored results; with Brier score and calibration error where they come from
+    cells : iterable of Result
+        With Brier score and calibration error where they come from
         :func:`gpbench.report.scores.with_scores`.
     methods : sequence of str
         Ids, in the order in which they are to be shown.
@@ -144,8 +153,8 @@ def compare(cells: Iterable[Cell], *, methods: Sequence[str] = ()) -> Comparison
     meetings = [_meeting(arena, contenders, metrics) for arena in arenas]
     notes += _faults(arenas, contenders)
     over = [arena for arena in arenas if arena.common(contenders)]
-    chosen, told = one_per_dataset(arenas, contenders)
-    notes += told
+    chosen, left_out = one_per_dataset(arenas, contenders)
+    notes += left_out
     away = sorted({arena.dataset for arena in arenas} - {arena.dataset for arena in over})
     if away:
         notes.append(f"Average ranks and profiles leave out where not all methods meet: {', '.join(away)}.")
@@ -232,7 +241,7 @@ def _faults(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> list[st
 
 def _is_known(arenas: Sequence[Arena], metric: str) -> bool:
     return any(
-        cell["metrics"].get(metric) is not None
+        cell.metrics.get(metric) is not None
         for arena in arenas
         for own in arena.finished.values()
         for cell in own.values()

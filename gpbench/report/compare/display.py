@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING
 from gpbench.errors import unknown_name
 from gpbench.report.compare.attainment import FACTOR
 from gpbench.report.compare.comparison import METRICS
-from gpbench.report.compare.differences import LEVEL
-from gpbench.report.compare.ranks import ALPHA
-from gpbench.report.tables.display import METRICS as HEADS
-from gpbench.report.tables.display import NONE, Display, Line, Number
-from gpbench.report.tables.table import RENDERERS
+from gpbench.report.compare.significance import ALPHA, LEVEL
+from gpbench.report.tables.table import METRICS as HEADS
+from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpbench.report.compare.attainment import Attainment
     from gpbench.report.compare.comparison import Comparison, Meeting
-    from gpbench.report.compare.differences import Difference
-    from gpbench.report.compare.ranks import Ranking
+    from gpbench.report.compare.significance import Difference, Ranking
 
 __all__ = ["FORMATS", "comparison_text", "tables"]
 
@@ -77,7 +74,7 @@ def _scores(found: Comparison, metrics: Sequence[str]) -> Display:
         times = {each.label: each for each in meeting.attainment}
         for label in meeting.contenders:
             numbers = [_mean(meeting, metric, label) for metric in metrics]
-            lines.append(Line(_place(meeting, label, meeting.splits), (*numbers, *_time(times.get(label)))))
+            lines.append(Line(_words(meeting, label, meeting.splits), (*numbers, *_time(times.get(label)))))
     return Display(
         word_heads=("data set", "split", "method", "splits"),
         number_heads=(*(HEADS[name] for name in metrics), "goal (s)", "reached"),
@@ -103,7 +100,7 @@ def _differences(found: Comparison, metrics: Sequence[str]) -> Display:
             if any(each.rho is None and each.low is not None for each in known):
                 plain.append(f"{meeting.label}, {meeting.split}")
             numbers = tuple(_difference(pair.differences.get(metric)) for metric in metrics)
-            lines.append(Line(_place(meeting, f"{pair.first} - {pair.second}", known[0].splits), numbers))
+            lines.append(Line(_words(meeting, f"{pair.first} - {pair.second}", known[0].splits), numbers))
     notes = [
         (
             f"Mean and {LEVEL:.0%} interval of Student's t over paired splits, variance corrected for the training "
@@ -186,7 +183,7 @@ def _ranking_note(metric: str, ranking: Ranking) -> str:
     return f"{text}."
 
 
-def _place(meeting: Meeting, label: str, splits: int) -> tuple[str, ...]:
+def _words(meeting: Meeting, label: str, splits: int) -> tuple[str, ...]:
     return meeting.label, meeting.split, label, str(splits)
 
 

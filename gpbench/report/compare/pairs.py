@@ -2,7 +2,7 @@
 
 Two results may be set against each other only where they were tested on the same rows after training on the same rows:
 the same content of a data set, scaled alike, under one split protocol, index and seed, with one seed of the schemes and
-one limit of test rows. Such a place is an arena with units; what is not there in both is passed over and said.
+one limit of test rows. Such splits are the units of an arena; what is not there in both is passed over and said.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpbench.errors import UsageError
-from gpbench.report.groups import Cell, Group, group_cells, natural
+from gpbench.report.groups import group_cells, natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from gpbench.bench.result import Result
+    from gpbench.report.groups import Group
 
 __all__ = ["Arena", "Contender", "Unit", "arenas_of", "complete", "contenders_of", "one_per_dataset"]
 
@@ -51,7 +54,7 @@ class Arena:
         The id, with what tells several contents of it apart.
     split : str
         The protocol.
-    finished : mapping of Contender to mapping of Unit to dict
+    finished : mapping of Contender to mapping of Unit to Result
         The cells that ended well.
     started : mapping of Contender to frozenset of Unit
         The units of all cells, those that failed too.
@@ -60,7 +63,7 @@ class Arena:
     dataset: str
     label: str
     split: str
-    finished: Mapping[Contender, Mapping[Unit, Cell]]
+    finished: Mapping[Contender, Mapping[Unit, Result]]
     started: Mapping[Contender, frozenset[Unit]]
 
     @property
@@ -73,12 +76,12 @@ class Arena:
         found = [set(self.finished.get(each, {})) for each in contenders]
         return sorted(set.intersection(*found)) if found else []
 
-    def cells(self, contender: Contender, units: Iterable[Unit]) -> list[Cell]:
+    def cells(self, contender: Contender, units: Iterable[Unit]) -> list[Result]:
         """The contender's cells of some units that it finished."""
         return [self.finished[contender][unit] for unit in units]
 
 
-def arenas_of(cells: Iterable[Cell]) -> tuple[list[Arena], list[str]]:
+def arenas_of(cells: Iterable[Result]) -> tuple[list[Arena], list[str]]:
     """The arenas of some cells, in the order of data sets and protocols.
 
     A method that stands in no arena with more than one choice of settings is one contender under its id, though its
@@ -92,14 +95,14 @@ def arenas_of(cells: Iterable[Cell]) -> tuple[list[Arena], list[str]]:
     """
     groups = group_cells(cells)
     labels: dict[str, set[str]] = defaultdict(set)
-    places: dict[tuple[str, str], list[Group]] = defaultdict(list)
+    by_arena: dict[tuple[str, str], list[Group]] = defaultdict(list)
     several = set()
     for group in groups:
         labels[group.method].add(group.method_label)
-        place = places[group.dataset_label, group.split]
-        if any(other.method == group.method for other in place):
+        here = by_arena[group.dataset_label, group.split]
+        if any(other.method == group.method for other in here):
             several.add(group.method)
-        place.append(group)
+        here.append(group)
     notes = [
         f"{method} ran with different settings on different data sets ({'; '.join(sorted(known, key=natural))}) "
         "and is compared as one method."
@@ -107,8 +110,8 @@ def arenas_of(cells: Iterable[Cell]) -> tuple[list[Arena], list[str]]:
         if len(known) > 1 and method not in several
     ]
     arenas = []
-    for (label, split), members in places.items():
-        finished: dict[Contender, dict[Unit, Cell]] = {}
+    for (label, split), members in by_arena.items():
+        finished: dict[Contender, dict[Unit, Result]] = {}
         started: dict[Contender, frozenset[Unit]] = {}
         for group in members:
             contender = Contender(group.method_label if group.method in several else group.method, group.method)
@@ -155,27 +158,25 @@ def contenders_of(arenas: Sequence[Arena], methods: Sequence[str] = ()) -> list[
     UsageError
         There are fewer than two, or no two ever finished the same unit.
     """
-    places_of = {name: place for place, name in reversed(list(enumerate(methods)))}
+    named = {name: order for order, name in reversed(list(enumerate(methods)))}
     found = sorted(
         {each for arena in arenas for each in arena.finished},
-        key=lambda each: (places_of.get(each.method, len(methods)), natural(each.label)),
+        key=lambda each: (named.get(each.method, len(methods)), natural(each.label)),
     )
     if len(found) < 2:
         only = f"only {found[0].label}" if found else "none"
         raise UsageError(f"a comparison needs results of two methods at the least; there are {only}")
     if any(arena.common((a, b)) for arena in arenas for i, a in enumerate(found) for b in found[i + 1 :]):
         return found
-    places = [
+    stands = [
         f"{each.label} on {'; '.join(arena.name for arena in arenas if arena.finished.get(each)) or 'nothing finished'}"
         for each in found
     ]
     raise UsageError(
         "nothing pairs up: no two of these methods finished the same split of a data set. "
-        f"There is: {', and '.join(places)}"
+        f"There is: {', and '.join(stands)}"
     )
 
 
-def _unit(cell: Cell) -> Unit:
-    split = cell["split"]
-    rows = cell.get("limits", {}).get("test_rows") or 0
-    return split["index"], split["count"], split["seed"], cell["seed"], int(rows)
+def _unit(cell: Result) -> Unit:
+    return cell.split.index, cell.split.count, cell.split.seed, cell.seed, cell.limits.test_rows or 0

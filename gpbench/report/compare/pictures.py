@@ -1,7 +1,8 @@
-"""Pictures of a comparison: average ranks with the critical difference, and performance profiles."""
+"""A comparison's pictures, average ranks and performance profiles, and the folder that it is written to."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
@@ -11,19 +12,22 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import FACTOR
-from gpbench.report.figures.axes import LEGEND_ROW, STYLE, fit_legend, time_axis
-from gpbench.report.figures.palette import styles
-from gpbench.report.tables.display import METRICS as HEADS
+from gpbench.report.figures.style import LEGEND_ROW, RC, fit_legend, save_figure, styles, time_axis
+from gpbench.report.files import write_atomically
+from gpbench.report.tables.table import ENDINGS
+from gpbench.report.tables.table import METRICS as HEADS
 from gpbench.report.text import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.axes import Axes
 
     from gpbench.report.compare.comparison import Comparison
-    from gpbench.report.compare.ranks import Ranking
-    from gpbench.report.figures.palette import Style
+    from gpbench.report.compare.significance import Ranking
+    from gpbench.report.figures.style import Style
 
-__all__ = ["profile_figure", "rank_figure"]
+__all__ = ["profile_figure", "rank_figure", "write_comparison"]
 
 
 def rank_figure(found: Comparison, *, metric: str = "nll") -> Figure:
@@ -37,7 +41,7 @@ def rank_figure(found: Comparison, *, metric: str = "nll") -> Figure:
     ranking = found.rankings.get(metric)
     if ranking is None or not ranking.datasets:
         raise UsageError(f"there is no data set with the {HEADS[metric]} of all methods, so that there are no ranks")
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         return _ranks(ranking, styles([(each.method, each.label) for each in found.contenders]))
 
 
@@ -51,18 +55,18 @@ def profile_figure(found: Comparison) -> Figure:
     """
     if not found.profiles:
         raise UsageError("there is no data set where all methods meet and their times compare, so no profiles")
-    look = styles([(each.method, each.label) for each in found.contenders])
-    with mpl.rc_context(STYLE):
+    style_of = styles([(each.method, each.label) for each in found.contenders])
+    with mpl.rc_context(RC):
         drawn = Figure(figsize=(5.6, 3.9), layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
         ax = drawn.add_subplot()
         highest = max(2.0, *(float(each.ratio[-1]) for each in found.profiles))
         limits = (1.0, highest**1.06)
         time_axis(ax, limits)
-        for place, each in enumerate(found.profiles):
-            style = look[each.label]
+        for order, each in enumerate(found.profiles):
+            style = style_of[each.label]
             ratio, share = np.append(each.ratio, limits[1]), np.append(each.share, each.share[-1])
             ax.step(ratio, share, where="post", color=style.color, linestyle=style.line, label=printable(each.label))
-            ax.plot(limits[1:], share[-1:], ">", color=style.color, markersize=4, clip_on=False, zorder=3 + place)
+            ax.plot(limits[1:], share[-1:], ">", color=style.color, markersize=4, clip_on=False, zorder=3 + order)
         ax.set_ylim(-0.02, 1.03)
         ax.set_xlabel("time, as a multiple of the fastest method's")
         ax.set_ylabel("share of splits, data sets weighing alike")
@@ -75,7 +79,7 @@ def profile_figure(found: Comparison) -> Figure:
         return drawn
 
 
-def _ranks(ranking: Ranking, look: dict[str, Style]) -> Figure:
+def _ranks(ranking: Ranking, style_of: dict[str, Style]) -> Figure:
     count = len(ranking.labels)
     half = (count + 1) // 2
     cliques = ranking.cliques()
@@ -92,10 +96,12 @@ def _ranks(ranking: Ranking, look: dict[str, Style]) -> Figure:
     for tick in range(1, int(high) + 1):
         ax.plot([tick, tick], [0, 0.1], color="#262626", linewidth=1.0)
         ax.text(tick, 0.15, str(tick), ha="center", va="bottom")
-    for place, (label, rank) in enumerate(zip(ranking.labels, ranking.ranks, strict=True)):
-        left = place < half
-        height = -top - 0.42 * (place if left else count - 1 - place)
-        _label(ax, label, rank, end=low - 0.03 * reach if left else high + 0.03 * reach, y=height, style=look[label])
+    for order, (label, rank) in enumerate(zip(ranking.labels, ranking.ranks, strict=True)):
+        left = order < half
+        height = -top - 0.42 * (order if left else count - 1 - order)
+        _label(
+            ax, label, rank, end=low - 0.03 * reach if left else high + 0.03 * reach, y=height, style=style_of[label]
+        )
     for row, (first, last) in enumerate(cliques):
         ends = [ranking.ranks[first] - 0.008 * reach, ranking.ranks[last] + 0.008 * reach]
         ax.plot(ends, [-0.3 - 0.16 * row] * 2, color="#262626", linewidth=3.0, solid_capstyle="butt")
@@ -131,3 +137,46 @@ def _ruler(ax: Axes, start: float, length: float) -> None:
 
 def _short(sets: str) -> str:
     return printable(sets if len(sets) <= 90 else f"{sets[:87]}...")
+
+
+def write_comparison(
+    found: Comparison,
+    folder: Path,
+    *,
+    text: str,
+    format: str,  # noqa: A002  # named as on the command line
+) -> tuple[list[Path], list[str]]:
+    """Write ``comparison`` in a format and as JSON, ``ranks.png`` and ``profiles.png``.
+
+    Parameters
+    ----------
+    found : Comparison
+    folder : Path
+    text : str
+        The tables, see :func:`gpbench.report.compare.display.comparison_text`.
+    format : str
+        Theirs, which settles the ending.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    list of str
+        What could not be drawn, and why.
+
+    Raises
+    ------
+    StoreError
+        The path cannot be written.
+    """
+    tables, numbers = folder / f"comparison{ENDINGS[format]}", folder / "comparison.json"
+    write_atomically(tables, text)
+    write_atomically(numbers, json.dumps(found.json(), indent=1) + "\n")
+    written, problems = [tables, numbers], []
+    for name, draw in (("ranks.png", rank_figure), ("profiles.png", profile_figure)):
+        try:
+            save_figure(draw(found), folder / name)
+            written.append(folder / name)
+        except UsageError as error:  # the tables stand, whether or not there is anything to draw
+            problems.append(f"{folder / name} is not drawn: {error}")
+    return written, problems

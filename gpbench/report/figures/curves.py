@@ -1,5 +1,8 @@
 """Pictures of NLL and error over training time: a panel for each data set, a colour for each method, bands over splits.
 
+A plan's ``render = "curves"`` draws them in its order and labels, and writes the kernels that training ended with
+beside them where [figure] asks for it: what a paper says in words about variances and length scales.
+
 matplotlib's object interface is used throughout, without pyplot and its global state.
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 import textwrap
 from collections import defaultdict
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
@@ -18,13 +22,30 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from gpbench.errors import UsageError
-from gpbench.report.figures.axes import LEGEND_ROW, STYLE, fit_legend, time_axis, time_limits, value_limits
-from gpbench.report.figures.palette import Style, styles_of
-from gpbench.report.figures.pictures import check_ending, save_figure
-from gpbench.report.groups import Cell, Group, group_cells
+from gpbench.bench.derived.stored import stored_arrays
+from gpbench.bench.plan.blocks import swept_words
+from gpbench.data.catalogue import entries
+from gpbench.errors import UsageError, unknown_name
+from gpbench.report.figures.style import (
+    AXIS_LABELS,
+    LEGEND_ROW,
+    RC,
+    Style,
+    check_ending,
+    fit_legend,
+    picture_bytes,
+    save_figure,
+    styles_of,
+    time_axis,
+    time_limits,
+    value_limits,
+)
+from gpbench.report.files import write_atomically
+from gpbench.report.groups import Group, group_cells
+from gpbench.report.plan.renderers import head_notes, plan_notes
+from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import printable
-from gpbench.report.traces import Curve, curve_of
+from gpbench.report.traces import SPREADS, Curve, curve_of, in_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,29 +53,22 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-__all__ = ["METRICS", "figure", "save_curves"]
+    from gpbench.bench.derived.stored import Arrays
+    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.bench.result import Result
+
+__all__ = ["METRICS", "figure", "hyperparameter_table", "render", "save_curves"]
 
 #: Metric -> label of its axis.
-METRICS = {
-    "nll": "test NLL (nats)",
-    "error": "test error",
-    "accuracy": "test accuracy",
-    "bound": "objective (nats)",
-}
+METRICS = {**{name: AXIS_LABELS[name] for name in ("nll", "error", "accuracy")}, "bound": "objective (nats)"}
 #: Metrics of which more is better, and what they are measured from: what runs off the scale does so at the bottom.
 _MORE = {"accuracy": 1.0, "bound": 0.0}
 
-_BANDS = {
-    "sd": "mean ± 1 standard deviation over splits",
-    "2sd": "mean ± 2 standard deviations over splits",
-    "se": "mean ± 1 standard error over splits",
-    "2se": "mean ± 2 standard errors over splits",
-}
 _DASHED = (0.0, (3.0, 1.5))
 
 
 def figure(
-    cells: Iterable[Cell],
+    cells: Iterable[Result],
     metric: str | Sequence[str] = "nll",
     *,
     spread: str = "2se",
@@ -65,7 +79,7 @@ def figure(
 
     Parameters
     ----------
-    cells : iterable of dict
+    cells : iterable of Result
         Stored results; those that have not ended well are left out, and the panel says how many are left.
     metric : str or sequence of str
         Of :data:`METRICS`; several stand side by side.
@@ -85,8 +99,8 @@ def figure(
     for each in metrics:
         if each not in METRICS:
             raise UsageError(f"metric must be one of {', '.join(METRICS)}; got {each!r}")
-    if spread not in _BANDS:
-        raise UsageError(f"spread must be one of {', '.join(_BANDS)}; got {spread!r}")
+    if spread not in SPREADS:
+        raise UsageError(f"spread must be one of {', '.join(SPREADS)}; got {spread!r}")
     groups = [group for group in group_cells(cells) if group.finished]
     if not groups:
         raise UsageError("there are no finished cells to draw")
@@ -95,13 +109,13 @@ def figure(
         raise UsageError(
             f"curves over time need cells of one processor; these ran on {len(cpus)} ({'; '.join(cpus)}): choose one"
         )
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(RC):
         words = [*notes, f"times taken on {cpus[0]}"]
         return _draw(groups, metrics, spread, words, head=head)
 
 
 def save_curves(
-    cells: Iterable[Cell], path: Path, *, metric: str | Sequence[str] = ("nll", "error"), spread: str = "2se"
+    cells: Iterable[Result], path: Path, *, metric: str | Sequence[str] = ("nll", "error"), spread: str = "2se"
 ) -> None:
     """Write the picture of :func:`figure` to a png, pdf or svg file, whole or not at all.
 
@@ -129,20 +143,20 @@ def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: S
     drawn = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
     styles = styles_of(groups)
     shown: list[tuple[Group, Curve]] = []
-    for place, ((dataset, split), members) in enumerate(panels.items()):
+    for index, ((dataset, split), members) in enumerate(panels.items()):
         for offset, metric in enumerate(metrics):
-            ax = drawn.add_subplot(rows, columns, place * len(metrics) + offset + 1)
+            ax = drawn.add_subplot(rows, columns, index * len(metrics) + offset + 1)
             curves = [(group, curve_of(group, metric, spread=spread)) for group in members]
             _panel(ax, curves, styles, top=_MORE.get(metric))
             ax.set_title(printable(dataset), loc="left")
             if not head:
                 ax.set_title(printable(split), loc="right", fontsize=7.5, fontweight="normal", color="#737373")
-            if len(metrics) > 1 or place % across == 0:
+            if len(metrics) > 1 or index % across == 0:
                 ax.set_ylabel(METRICS[metric])
-            if place + across >= len(panels):
+            if index + across >= len(panels):
                 ax.set_xlabel("training time (s)")
             shown += curves
-    _legend(drawn, shown, styles, band=_BANDS[spread], words="\n".join(broken))
+    _legend(drawn, shown, styles, band=f"mean ± {in_digits(spread)} over splits", words="\n".join(broken))
     if title:
         drawn.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10, fontweight="bold")
     return drawn
@@ -192,7 +206,7 @@ def _panel(
 def _limits(curves: Sequence[Curve], *, top: float | None) -> tuple[float, float]:
     """Lowest and highest value shown, so that the better end is seen whole.
 
-    Where more is better, values are looked at from ``top``: what an accuracy lacks of one is an error, whose scale
+    Where more is better, values are measured from ``top``: what an accuracy lacks of one is an error, whose scale
     tells an early spike from what is worth seeing.
     """
     if top is None:
@@ -249,3 +263,91 @@ def _across(panels: int, metrics: int) -> int:
     if metrics > 1:
         return 1 if panels <= 3 else 2
     return 2 if panels == 4 else min(panels, 3)
+
+
+def render(found: PlanCells, folder: Path) -> list[Path]:
+    """Draw ``curves.png``, and write ``hyperparameters.md`` where the plan says so; see the registry of renderers.
+
+    Raises
+    ------
+    UsageError
+        No finished cells, or cells of several processors, whose times cannot share an axis; a metric that has no curve.
+    NotComputed
+        The hyper-parameters are not stored.
+    """
+    plan = found.plan
+    metrics = [name for name in plan.metrics if name != "train_seconds"]
+    for name in metrics:
+        if name not in METRICS:
+            raise UsageError(f"{plan.path}: render = 'curves' draws {', '.join(METRICS)}; got {name}")
+    panels = plan.figure.get("panels")
+    if panels is not None and panels not in plan.sweep:
+        raise UsageError(f"{plan.path}: [figure]: panels: {unknown_name('swept name', str(panels), plan.sweep)}")
+    labelled = [_labelled(cell, panels, plan.figure.get("title")) for cell in found.results]
+    head, *cut = head_notes(plan)
+    absent = {cell.shown.dataset for cell in labelled if not cell.finished}
+    absent -= {cell.shown.dataset for cell in labelled if cell.finished}
+    lost = [f"{name}: no cell ended well" for name in sorted(absent)]
+    drawn = figure(labelled, metrics, spread=plan.spread, head=head, notes=[*cut, *lost, *plan_notes(plan)])
+    picture, table = folder / "curves.png", folder / "hyperparameters.md"
+    written = {picture: picture_bytes(drawn)}
+    if plan.figure.get("hyperparameters", False):
+        written[table] = RENDERERS["markdown"](hyperparameter_table(found.results, stored_arrays(found))).encode()
+    for path, content in written.items():
+        write_atomically(path, content)
+    return list(written)
+
+
+def _labelled(cell: PlanResult, panels: str | None, title: str | None) -> PlanResult:
+    """The cell with the panel's title as its data set, and without what that says in its method's label."""
+    dataset, method, sweep = cell.shown.dataset, cell.shown.method, cell.shown.sweep
+    if panels is not None and panels in sweep:
+        rest = {name: value for name, value in sweep.items() if name != panels}
+        dataset += f", {swept_words({panels: sweep[panels]})}"
+        method = f"{cell.shown.variant}, {swept_words(rest)}" if rest else cell.shown.variant
+    if title is not None:
+        entry = entries().get(cell.dataset)
+        dataset = title.format(
+            dataset=dataset,
+            n=cell.provenance.get("data", {}).get("rows", "?"),
+            d="?" if entry is None else entry.d,
+            m=cell.settings.get("inducing", "?"),
+        )
+    return replace(cell, shown=replace(cell.shown, dataset=dataset, method=method))
+
+
+def hyperparameter_table(cells: Sequence[PlanResult], arrays: Arrays) -> Display:
+    """A row for each hyper-parameter, method and data set: its median over splits, and the least and largest value.
+
+    Parameters
+    ----------
+    cells : sequence of Result
+        As renderers get them; models without kernels have no rows.
+    arrays : mapping
+        Of :func:`gpbench.bench.derived.steps.hyperparameters`.
+    """
+    known: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for key, latent, name, value in zip(*(arrays[each] for each in ("cell", "latent", "name", "value")), strict=True):
+        known[key].append((f"f{latent + 1} {name}" if latent else str(name), float(value)))
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for cell in cells:
+        for name, value in known.get(cell.key, ()):
+            found[cell.shown.dataset, cell.shown.method, name].append(value)
+    lines = [
+        Line(
+            (dataset, method, name, str(len(values))),
+            (Number(f"{median(values):.4g}"), Number(_range(values))),
+        )
+        for (dataset, method, name), values in found.items()
+    ]
+    return Display(
+        word_heads=("data set", "method", "hyper-parameter", "splits"),
+        number_heads=("median", "range"),
+        lines=tuple(lines),
+        best="",
+        notes=("Length scales are of the scaled inputs; the number in brackets is the input's, from 0.",),
+    )
+
+
+def _range(values: Sequence[float]) -> str:
+    return NONE if len(values) == 1 else f"{min(values):.4g} to {max(values):.4g}"

@@ -7,8 +7,6 @@ apart. What lies above a panel's axis is a triangle at its edge, as in sheth2015
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -18,12 +16,22 @@ from matplotlib.ticker import MaxNLocator
 
 from gpbench.bench.plan.blocks import SYMBOLS
 from gpbench.errors import UsageError
-from gpbench.report.figures.axes import STYLE
-from gpbench.report.figures.pictures import save_figure
-from gpbench.report.files import write_atomically
-from gpbench.report.plan.figure import axis_of_sizes, close, handle, new_figure
-from gpbench.report.plan.series import Point, Series, looks, metric_label, points_of, series_of
-from gpbench.report.text import printable
+from gpbench.report.figures.series import (
+    Point,
+    Series,
+    axis_of_sizes,
+    finish,
+    handle,
+    metric_label,
+    new_figure,
+    points_of,
+    series_of,
+    series_styles,
+    write_picture,
+)
+from gpbench.report.figures.style import RC
+from gpbench.report.text import csv_text, printable
+from gpbench.report.traces import SPREADS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,8 +41,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpbench.bench.plan.plan import Plan
-    from gpbench.report.figures.palette import Style
-    from gpbench.report.groups import Cell
+    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.report.figures.style import Style
 
 __all__ = ["learning_curves", "lost_cells", "render", "swept_name", "upper_limit"]
 
@@ -42,15 +50,13 @@ __all__ = ["learning_curves", "lost_cells", "render", "swept_name", "upper_limit
 _APART = 1.12
 
 
-def render(plan: Plan, cells: Sequence[Cell], folder: Path) -> list[Path]:
+def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and its numbers; see :mod:`gpbench.report.plan.renderers`."""
-    picture, numbers = folder / f"{plan.item}.png", folder / f"{plan.item}.csv"
-    save_figure(learning_curves(plan, cells), picture)
-    write_atomically(numbers, _csv(plan, series_of(cells)))
-    return [picture, numbers]
+    numbers = _csv(found.plan, series_of(found.results))
+    return write_picture(learning_curves(found.plan, found.results), found.plan, folder, numbers=numbers)
 
 
-def learning_curves(plan: Plan, cells: Sequence[Cell]) -> Figure:
+def learning_curves(plan: Plan, cells: Sequence[PlanResult]) -> Figure:
     """The picture.
 
     Raises
@@ -66,31 +72,23 @@ def learning_curves(plan: Plan, cells: Sequence[Cell]) -> Figure:
     panels: dict[tuple[int, str], dict[str, list[Series]]] = defaultdict(lambda: defaultdict(list))
     for each in series:
         panels[each.row, each.dataset][each.label].append(each)
-    style = looks(series)
-    with mpl.rc_context(STYLE):
+    style = series_styles(series)
+    with mpl.rc_context(RC):
         per_row = max(1, 3 // len(metrics)) * len(metrics)
         count = len(panels) * len(metrics)
         columns = min(count, per_row)
         drawn = new_figure(columns, -(-count // columns), width=3.1, height=2.5)
-        place = 0
+        number = 0
         for (_, dataset), curves in panels.items():
             for metric in metrics:
-                place += 1
-                ax = drawn.add_subplot(-(-count // columns), columns, place)
+                number += 1
+                ax = drawn.add_subplot(-(-count // columns), columns, number)
                 _panel(ax, plan, curves, metric=metric, x=x, style=style)
                 ax.set_title(printable(dataset), loc="left")
-        notes = [f"{'Mean' if plan.centre == 'mean' else 'Median'} over splits; bars: {_WIDTHS[plan.spread]}."]
-        return close(
+        notes = [f"{'Mean' if plan.centre == 'mean' else 'Median'} over splits; bars: {SPREADS[plan.spread]}."]
+        return finish(
             drawn, plan, [handle(label, each) for label, each in style.items()], notes=notes + lost_cells(series)
         )
-
-
-_WIDTHS = {
-    "sd": "one standard deviation",
-    "2sd": "two standard deviations",
-    "se": "one standard error",
-    "2se": "two standard errors",
-}
 
 
 def swept_name(plan: Plan, name: str) -> str:
@@ -123,8 +121,8 @@ def _panel(
     }
     top = upper_limit([point.value for own in found.values() for _, point in own if point.value is not None])
     sizes = [size for own in found.values() for size, _ in own]
-    for place, (label, own) in enumerate(found.items()):
-        shift = _APART ** (place / max(len(found) - 1, 1) - 0.5)
+    for rank, (label, own) in enumerate(found.items()):
+        shift = _APART ** (rank / max(len(found) - 1, 1) - 0.5)
         _curve(ax, [(size * shift, point) for size, point in own], style[label], top=top)
     axis_of_sizes(ax, sizes)
     ax.set_ylim(top=top)
@@ -174,15 +172,15 @@ def lost_cells(series: Sequence[Series]) -> list[str]:
 
 
 def _csv(plan: Plan, series: Sequence[Series]) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
     names = list(plan.sweep)
-    writer.writerow(["dataset", "method", "label", *names, "cells", "failed", "metric", plan.centre, plan.spread])
+    rows: list[list[object]] = [
+        ["dataset", "method", "label", *names, "cells", "failed", "metric", plan.centre, plan.spread]
+    ]
     for each in series:
         for metric in (*plan.metrics, "cpu_seconds"):
             point = points_of(plan, each, metric)
             swept = [each.sweep.get(name) for name in names]
             lost = point.cells - point.finished
-            numbers = [None if each is None or not math.isfinite(each) else each for each in (point.value, point.width)]
-            writer.writerow([each.dataset, each.method, each.label, *swept, point.cells, lost, metric, *numbers])
-    return file.getvalue()
+            numbers = [value if value is None or math.isfinite(value) else None for value in (point.value, point.width)]
+            rows.append([each.dataset, each.method, each.label, *swept, point.cells, lost, metric, *numbers])
+    return csv_text(rows)

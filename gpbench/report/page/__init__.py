@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpbench.report.page.document import page, write_page
+from gpbench.report.page.document import page, plan_page, write_page
 from gpbench.report.page.parts import Part, Picture, pictures_of
 
-__all__ = ["Part", "Picture", "page", "pictures_of", "write_page"]
+__all__ = ["Part", "Picture", "page", "pictures_of", "plan_page", "write_page"]

@@ -1,41 +1,61 @@
-"""The page as a whole. Its head forbids it to load anything, and to run any script but the one that stands in it."""
+"""The page as a whole: parts of plans, curves, the table, which cells failed and why, and what all ran on and with.
+
+Its head forbids it to load anything, and to run any script but the one that stands in it, which draws the curves.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import math
+from collections import Counter, defaultdict
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gpbench import __version__
+from gpbench.report.figures.style import AXIS_LABELS, styles_of
 from gpbench.report.files import write_atomically
-from gpbench.report.groups import OK, distinct, group_cells
-from gpbench.report.page.charts import charts
-from gpbench.report.page.facts import failures, provenance
-from gpbench.report.page.markup import Markup, data_block, element, join, raw
-from gpbench.report.page.parts import Part, part_section
-from gpbench.report.page.tables import display_table, note_list
-from gpbench.report.tables.display import SHOWN, display
+from gpbench.report.groups import distinct, group_cells
+from gpbench.report.page.markup import Markup, data_block, display_table, element, join, note_list, plain_table, raw
+from gpbench.report.page.parts import Part, part_section, plan_part
 from gpbench.report.tables.summary import summarise
+from gpbench.report.tables.table import SHOWN, display
+from gpbench.report.text import printable
+from gpbench.report.traces import curve_of, in_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpbench.report.groups import Cell, Group
+    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.result import Result
+    from gpbench.report.groups import Group
+    from gpbench.report.traces import Array
 
-__all__ = ["page", "write_page"]
+__all__ = ["METRICS", "charts", "failures", "page", "plan_page", "provenance", "write_page"]
 
-_BANDS = {
-    "sd": "1 standard deviation over splits",
-    "2sd": "2 standard deviations over splits",
-    "se": "1 standard error over splits",
-    "2se": "2 standard errors over splits",
+
+#: Metric of a chart -> label of its axis.
+METRICS = {name: AXIS_LABELS[name] for name in ("nll", "error")}
+
+#: Field of the provenance -> its name on the page.
+_FIELDS = {
+    "gpbench": "gpbench",
+    "commit": "commit",
+    "python": "Python",
+    "cpu": "processor",
+    "cores": "cores",
+    "memory_gb": "memory (GB)",
+    "platform": "platform",
+    "threads": "threads of a cell",
+    "jobs": "cells at once",
 }
 
 
 def write_page(
-    cells: Sequence[Cell],
+    cells: Sequence[Result],
     path: Path,
     *,
     title: str,
@@ -48,13 +68,13 @@ def write_page(
     Raises
     ------
     StoreError
-        The place cannot be written.
+        The path cannot be written.
     """
     write_atomically(path, page(cells, title=title, plans=plans, metrics=metrics, spread=spread))
 
 
 def page(
-    cells: Sequence[Cell],
+    cells: Sequence[Result],
     *,
     title: str,
     plans: Sequence[Part] = (),
@@ -65,13 +85,13 @@ def page(
 
     Parameters
     ----------
-    cells : sequence of dict
+    cells : sequence of Result
         Stored results in any order; a key that comes twice counts once.
     title : str
     plans : sequence of Part
         Sections before those of the cells.
     metrics : sequence of str
-        Columns of the table, see :func:`gpbench.report.tables.display.display`.
+        Columns of the table, see :func:`gpbench.report.tables.table.display`.
     spread : str
         Half width of the curves' bands.
     """
@@ -101,6 +121,19 @@ def page(
     return "<!doctype html>\n" + element("html", _head(title), body, lang="en") + "\n"
 
 
+def plan_page(found: PlanCells) -> str:
+    """The page of a plan: its table or pictures, the curves of its cells, their provenance.
+
+    Raises
+    ------
+    UsageError
+        The plan cannot be rendered from these cells.
+    NotComputed
+        It needs arrays that are not stored.
+    """
+    return page(found.results, title=f"{found.plan.paper} {found.plan.title}".strip(), plans=[plan_part(found)])
+
+
 def _head(title: str) -> Markup:
     run = base64.b64encode(hashlib.sha256(_asset("curves.js").encode("utf-8")).digest()).decode("ascii")
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{run}'"
@@ -115,8 +148,8 @@ def _head(title: str) -> Markup:
     )
 
 
-def _lead(cells: Sequence[Cell], groups: Sequence[Group]) -> str:
-    failed = sum(cell["status"] != OK for cell in cells)
+def _lead(cells: Sequence[Result], groups: Sequence[Group]) -> str:
+    failed = sum(not cell.finished for cell in cells)
     counts = [
         (len(cells), "cell"),
         (len({group.dataset for group in groups}), "data set"),
@@ -128,7 +161,7 @@ def _lead(cells: Sequence[Cell], groups: Sequence[Group]) -> str:
 
 def _curves(left_out: Sequence[str], *, spread: str) -> Markup:
     help_text = (
-        f"Mean over splits, band ± {_BANDS[spread]}. Drag over a part to enlarge it; "
+        f"Mean over splits, band ± {in_digits(spread)} over splits. Drag over a part to enlarge it; "
         "double-click, or reset, shows all. The boxes switch methods on and off."
     )
     return join(
@@ -142,3 +175,130 @@ def _curves(left_out: Sequence[str], *, spread: str) -> Markup:
 
 def _asset(name: str) -> str:
     return files("gpbench.report.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def charts(groups: Sequence[Group], *, spread: str = "2se") -> dict[str, Any]:
+    """Data of all charts, ready for JSON; NaN becomes null.
+
+    Charts whose cells ran on different processors are left out and named under ``left_out``.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+    spread : str
+        Half width of the bands, see :func:`gpbench.report.traces.mean_curve`.
+
+    Returns
+    -------
+    dict
+        ``metrics``, ``methods`` (label, colour, dash), ``charts`` (title, split, curves), ``left_out``.
+    """
+    finished = [group for group in groups if group.finished]
+    by_chart: dict[tuple[str, str], list[Group]] = defaultdict(list)
+    for group in finished:
+        by_chart[group.dataset_label, group.split].append(group)
+    drawn, left_out = [], []
+    for (dataset, split), members in by_chart.items():
+        cpus = sorted({cpu for group in members for cpu in group.processors})
+        if len(cpus) > 1:
+            left_out.append(f"{dataset}, {split}: times of different processors ({'; '.join(cpus)})")
+            continue
+        curves = [_curve(group, spread) for group in members]
+        drawn.append(
+            {"title": printable(dataset), "split": printable(split), "cpu": printable(cpus[0]), "curves": curves}
+        )
+    methods = [
+        {"label": printable(label), "color": style.color, "dash": "" if style.line == "-" else _dash(style.line)}
+        for label, style in styles_of(finished).items()
+    ]
+    return {"metrics": METRICS, "methods": methods, "charts": drawn, "left_out": left_out}
+
+
+def _curve(group: Group, spread: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "method": printable(group.method_label),
+        "splits": len(group.finished),
+        "of": len(group.cells),
+    }
+    for metric in METRICS:
+        curve = curve_of(group, metric, spread=spread)
+        found["seconds"] = _numbers(curve.seconds)
+        found[metric] = _numbers(curve.mean)
+        found[f"{metric}_band"] = None if curve.band is None else _numbers(curve.band)
+    return found
+
+
+def _numbers(values: Array) -> list[float | None]:
+    """Six digits, which no screen can tell from more."""
+    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in np.asarray(values)]
+
+
+def _dash(line: tuple[float, tuple[float, ...]]) -> str:
+    return " ".join(f"{1.5 * length:g}" for length in line[1])
+
+
+def failures(groups: Sequence[Group]) -> Markup:
+    """Every cell that has not ended well, with its message."""
+    rows = []
+    for group in groups:
+        for cell in group.cells:
+            if cell.finished:
+                continue
+            problem = cell.problem
+            rows.append(
+                (
+                    group.dataset_label,
+                    group.method_label,
+                    f"{group.split}, {cell.split.index + 1}/{cell.split.count}, seed {cell.split.seed}",
+                    cell.status,
+                    "" if problem is None else str(problem.iteration),
+                    "" if problem is None else f"{problem.type}: {problem.message}",
+                )
+            )
+    if not rows:
+        return element("p", "Every cell ended well.")
+    return plain_table(
+        ("data set", "method", "split", "status", "iteration", "message"),
+        rows,
+        caption="Cells that have not ended well",
+    )
+
+
+def provenance(cells: Sequence[Result]) -> Markup:
+    """What the cells ran on and with; where it is not the same for all, how many each."""
+    found: dict[str, Counter[str]] = {}
+    for cell in cells:
+        for name, value in _facts(cell.provenance).items():
+            found.setdefault(name, Counter())[value] += 1
+    rows = []
+    for name, values in found.items():
+        total = sum(values.values())
+        words = [value if count == total else f"{value} ({count} cells)" for value, count in sorted(values.items())]
+        rows.append((name, "; ".join(words)))
+    times = sorted(str(cell.provenance[end]) for cell in cells for end in ("start", "end") if end in cell.provenance)
+    if times:
+        rows.append(("ran", f"{times[0]} to {times[-1]}"))
+    return plain_table(("what", "value"), rows, caption="Provenance")
+
+
+def _facts(known: Mapping[str, Any]) -> dict[str, str]:
+    facts = {title: _text(known[name]) for name, title in _FIELDS.items() if name in known}
+    if known.get("dirty"):
+        facts["commit"] = f"{facts.get('commit', 'unknown')} with changes"
+    packages = known.get("packages")
+    if isinstance(packages, dict):
+        facts["packages"] = ", ".join(f"{name} {version}" for name, version in packages.items())
+    blas = known.get("blas")
+    if isinstance(blas, list):
+        libraries = [each for each in blas if isinstance(each, dict) and each.get("api") == "blas"]
+        facts["BLAS"] = ", ".join(
+            dict.fromkeys(
+                " ".join(str(each[name]) for name in ("library", "version", "architecture") if name in each)
+                for each in libraries
+            )
+        )
+    return facts
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

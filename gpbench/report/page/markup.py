@@ -1,4 +1,4 @@
-"""HTML put together so that no name can break out of it: text is escaped unless it was made here.
+"""HTML, tables among it, put together so that no name can break out of it: text is escaped unless it was made here.
 
 Names of data sets, methods and settings, and the messages of errors, come from files and plug-ins.
 """
@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import html
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpbench.report.text import printable
 
-__all__ = ["Markup", "data_block", "element", "join", "raw"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpbench.report.tables.table import Display, Number
+
+__all__ = ["Markup", "data_block", "display_table", "element", "join", "note_list", "plain_table", "raw"]
 
 #: Elements without content.
 _VOID = frozenset({"meta", "img", "br", "hr", "input", "link"})
+#: Letters that stand on one line.
+_LONG = 48
+#: Words of verdicts that the style sheet colours.
+_VERDICTS = frozenset({"better", "worse"})
 
 
 class Markup(str):
@@ -68,3 +77,56 @@ def data_block(identifier: str, value: Any) -> Markup:
 
 def _escaped(text: str) -> str:
     return html.escape(printable(text), quote=True)
+
+
+def display_table(shown: Display, *, caption: str = "") -> Markup:
+    """A table of words and numbers, with its notes below."""
+    heads = [element("th", head, scope="col") for head in shown.word_heads]
+    heads += [element("th", head, scope="col", class_="number") for head in shown.number_heads]
+    rows = [
+        element(
+            "tr",
+            *map(_word, line.words),
+            *(element("td", _number(number), class_="number") for number in line.numbers),
+        )
+        for line in shown.lines
+    ]
+    notes = [f"Bold: {shown.best}."] if shown.best else []
+    return join(_scrolled(caption, heads, rows), note_list([*notes, *shown.notes]))
+
+
+def plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> Markup:
+    """A table of words."""
+    return _scrolled(
+        caption,
+        [element("th", head, scope="col") for head in heads],
+        [element("tr", *map(_word, row)) for row in rows],
+    )
+
+
+def note_list(notes: Sequence[str]) -> Markup:
+    """Notes, one an item; nothing where there are none."""
+    if not notes:
+        return Markup("")
+    return element("ul", *(element("li", note) for note in notes), class_="notes")
+
+
+def _word(word: str) -> Markup:
+    """A cell of words; a long one is broken into lines, a verdict has its colour."""
+    return element("td", word, class_="long" if len(word) > _LONG else word if word in _VERDICTS else None)
+
+
+def _number(number: Number) -> Markup:
+    text = number.mean if number.sd is None else f"{number.mean} ± {number.sd}"
+    return element("strong", text) if number.best else join(text)
+
+
+def _scrolled(caption: str, heads: Sequence[Markup], rows: Sequence[Markup]) -> Markup:
+    """A table that scrolls in its own box where it is wider than the page."""
+    table = element(
+        "table",
+        *([element("caption", caption)] if caption else []),
+        element("thead", element("tr", *heads)),
+        element("tbody", *rows),
+    )
+    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption or "table")

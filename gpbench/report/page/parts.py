@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gpbench.errors import StoreError, reason
-from gpbench.report.page.markup import Markup, element, join
-from gpbench.report.page.tables import display_table, note_list
+from gpbench.report.page.markup import Markup, display_table, element, join, note_list
+from gpbench.report.plan.claims import claim_display
+from gpbench.report.plan.renderers import head_notes, renderer_of
+from gpbench.report.plan.table import plan_display
+from gpbench.report.plan.verdicts import entries_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from gpbench.report.tables.display import Display
+    from gpbench.bench.plan.run import PlanCells
+    from gpbench.report.tables.table import Display
 
-__all__ = ["Part", "Picture", "part_section", "pictures_of"]
+__all__ = ["Part", "Picture", "part_section", "pictures_of", "plan_part"]
 
 #: Ending -> type of an image that stands in the page. An svg is shown as an image too, so that nothing in it runs.
 _KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
@@ -80,3 +85,23 @@ def part_section(part: Part) -> Markup:
 def _figure(picture: Picture) -> Markup:
     address = f"data:{picture.kind};base64,{base64.b64encode(picture.content).decode('ascii')}"
     return element("figure", element("img", src=address, alt=picture.caption), element("figcaption", picture.caption))
+
+
+def plan_part(found: PlanCells) -> Part:
+    """The section of one plan: its table with verdicts, or its pictures, and the claims that it decides.
+
+    Raises
+    ------
+    GpbenchError
+        What the plan's renderer raises.
+    """
+    plan = found.plan
+    title = " ".join(part for part in (plan.paper, plan.title) if part)
+    shown_claims = claim_display(plan)
+    claims = [] if shown_claims is None else [("Claims of the paper that this decides", shown_claims)]
+    if plan.render == "table":
+        shown = plan_display(plan, entries_of(plan, found.results))
+        return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, shown), *claims])
+    with TemporaryDirectory() as folder:
+        pictures = pictures_of(renderer_of(plan)(found, Path(folder)))
+    return Part(title=title, notes=head_notes(plan)[1:], tables=claims, pictures=pictures)

@@ -1,4 +1,4 @@
-"""The papers' claims in words, what decides each, and what was found: two files beside one another.
+"""The papers' claims in words, what decides each, and what was found: two files beside one another, and as tables.
 
 ``results/published/claims.csv`` has the columns ``paper, claim, decided by``; ``results/reproduced/claims.csv`` has
 ``paper, claim, measured, verdict, where`` and is written by hand. A claim without a row there is not measured.
@@ -8,22 +8,41 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from gpbench.errors import UsageError, unknown_name
-from gpbench.report.plan.published import published_folder
-from gpbench.report.plan.shipped import read_rows, shipped_folder
+from gpbench.report.plan.published import published_folder, read_rows, shipped_folder
+from gpbench.report.tables.table import RENDERERS, Display, Line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["NOT_MEASURED", "VERDICTS", "Claim", "claims_of", "read_claims", "reproduced_folder"]
+    from gpbench.bench.plan.plan import Plan
+
+__all__ = [
+    "NOTE",
+    "NOT_MEASURED",
+    "VERDICTS",
+    "Claim",
+    "claim_display",
+    "claim_words",
+    "claims_of",
+    "read_claims",
+    "reproduced_folder",
+]
 
 NOT_MEASURED = "not measured"
 #: What can be said of a claim.
 VERDICTS = ("holds", "holds in part", "does not hold", NOT_MEASURED)
+
+NOTE = "Verdicts on claims are given by hand, on the results that ship with gpbench and not on the cells shown here."
+
+#: Letters of a line of a claim, and of its verdict, on a terminal.
+_WIDTHS = (66, 48)
 
 _PUBLISHED = ("paper", "claim", "decided by")
 _REPRODUCED = ("paper", "claim", "measured", "verdict", "where")
@@ -125,3 +144,50 @@ def _rows(path: Path, columns: Sequence[str]) -> dict[tuple[str, str], dict[str,
             raise UsageError(f"{path}, line {number}: {row['paper']} claims twice: {row['claim']!r}")
         rows[key] = row
     return rows
+
+
+def claim_words(plan: Plan, form: str) -> str:
+    """The claims that a plan decides with their verdicts, in a format of tables; empty where it decides none.
+
+    Parameters
+    ----------
+    plan : Plan
+    form : str
+        ``text``, ``markdown`` or ``latex``.
+
+    Raises
+    ------
+    UsageError
+        The claims cannot be read.
+    """
+    claims = claims_of(plan.paper, plan.item)
+    if not claims:
+        return ""
+    lines = []
+    for claim in claims:
+        words = (claim.text, f"{claim.verdict}: {claim.measured}" if claim.measured else claim.verdict)
+        lines += _broken(words) if form == "text" else [Line(words, ())]
+    return RENDERERS[form](_display(("claim of the paper", "verdict"), lines))
+
+
+def claim_display(plan: Plan) -> Display | None:
+    """The claims that a plan decides with all that is known of them; None where it decides none.
+
+    Raises
+    ------
+    UsageError
+        The claims cannot be read.
+    """
+    claims: Sequence[Claim] = claims_of(plan.paper, plan.item)
+    lines = [Line((each.text, each.decided_by, each.verdict, each.measured, each.where), ()) for each in claims]
+    return _display(("claim of the paper", "decided by", "verdict", "measured", "where"), lines) if lines else None
+
+
+def _display(heads: tuple[str, ...], lines: Sequence[Line]) -> Display:
+    return Display(word_heads=heads, number_heads=(), lines=tuple(lines), best="", notes=(NOTE,))
+
+
+def _broken(words: Sequence[str]) -> list[Line]:
+    """A row as lines that fit a terminal."""
+    parts = [textwrap.wrap(word, width) for word, width in zip(words, _WIDTHS, strict=True)]
+    return [Line(each, ()) for each in zip_longest(*parts, fillvalue="")]

@@ -14,28 +14,27 @@ from gpbench.data import generators
 from gpbench.data.catalogue import entry
 from gpbench.errors import UsageError
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.words import head_notes, plan_notes
-from gpbench.report.tables.display import NONE, Display, Line
-from gpbench.report.tables.table import ENDINGS, RENDERERS
+from gpbench.report.plan.renderers import head_notes, plan_notes
+from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.plan.run import PlanCells
 
 __all__ = ["outline", "render"]
 
 _KINDS = ("datasets", "methods")
 
 
-def render(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:  # noqa: ARG001  # as renderers
+def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write ``table.txt`` and ``table.md``; see :mod:`gpbench.report.plan.renderers`."""
-    shown = outline(plan)
+    shown = outline(found.plan)
     written = []
     for form in ("text", "markdown"):
         path = folder / f"table{ENDINGS[form]}"
-        write_atomically(path, "\n".join(head_notes(plan)) + "\n\n" + RENDERERS[form](shown))
+        write_atomically(path, "\n".join(head_notes(found.plan)) + "\n\n" + RENDERERS[form](shown))
         written.append(path)
     return written
 
@@ -82,7 +81,7 @@ def _methods(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     texts = plan.figure.get("text", {})
     lines: list[tuple[str, ...]] = []
     for block in blocks(plan):
-        if block.place[0]:
+        if block.position[0]:
             continue
         own = texts.get(block.table.name, [])
         if len(own) != len(heads):

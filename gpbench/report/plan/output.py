@@ -7,28 +7,28 @@ other limits) to ``results/partial/PLAN``, so that it never takes the place of t
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpbench.errors import StoreError, UsageError, reason
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.numbers import entries_of
-from gpbench.report.plan.renderers import renderer_of
+from gpbench.report.plan.renderers import head_notes, renderer_of
 from gpbench.report.plan.table import plan_csv, table_words
-from gpbench.report.plan.words import head_notes
+from gpbench.report.plan.verdicts import entries_of
 from gpbench.report.scores import SCORED, with_scores
 from gpbench.terminal import duration, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from gpbench.bench.plan.estimate import Estimate
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import Outlook, PlanCells
-    from gpbench.bench.plan.time import Estimate
-    from gpbench.bench.store import Store
+    from gpbench.bench.result import Result
     from gpbench.config import Config
 
-__all__ = ["folder_of", "outlook_lines", "plan_page", "plan_text", "scored", "write_plan"]
+__all__ = ["folder_of", "outlook_lines", "plan_text", "scored", "write_plan"]
 
 
 def folder_of(plan: Plan, config: Config, *, whole: bool) -> Path:
@@ -36,12 +36,14 @@ def folder_of(plan: Plan, config: Config, *, whole: bool) -> Path:
     return config.results / ("reproduced" if whole else "partial") / plan.id
 
 
-def scored(found: PlanCells, store: Store) -> list[dict[str, Any]]:
-    """The cells, with Brier score and calibration error where the plan shows them."""
-    return with_scores(found.cells, store)[0] if SCORED & set(found.plan.metrics) else found.cells
+def scored(found: PlanCells) -> PlanCells:
+    """The same with Brier score and calibration error in its cells, where the plan shows them."""
+    if SCORED.isdisjoint(found.plan.metrics):
+        return found
+    return replace(found, results=with_scores(found.results, found.store)[0])
 
 
-def write_plan(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
+def write_plan(found: PlanCells, folder: Path) -> list[Path]:
     """Render a plan into a folder.
 
     Returns
@@ -53,6 +55,8 @@ def write_plan(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> 
     ------
     UsageError
         The plan cannot be rendered from these cells.
+    NotComputed
+        It needs arrays that are not stored.
     StoreError
         The folder cannot be written.
     """
@@ -60,13 +64,13 @@ def write_plan(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> 
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write {folder}: {reason(error)}") from error
-    written = renderer_of(plan)(plan, cells, folder)
+    written = renderer_of(found.plan)(found, folder)
     path = folder / "provenance.json"
-    write_atomically(path, json.dumps(_provenance(plan, cells), indent=1) + "\n")
+    write_atomically(path, json.dumps(_provenance(found.plan, found.results), indent=1) + "\n")
     return [*written, path]
 
 
-def plan_text(plan: Plan, cells: Sequence[Mapping[str, Any]], form: str) -> str:
+def plan_text(found: PlanCells, form: str) -> str:
     """A table plan in a format of tables.
 
     Raises
@@ -74,28 +78,15 @@ def plan_text(plan: Plan, cells: Sequence[Mapping[str, Any]], form: str) -> str:
     UsageError
         The plan is no table.
     """
+    plan = found.plan
     if plan.render != "table":
         raise UsageError(
             f"{plan.id} is rendered as {plan.render}, not as a table: --output DIR says where its files go"
         )
-    results = entries_of(plan, cells)
+    results = entries_of(plan, found.results)
     if form == "csv":
         return plan_csv(plan, results)
     return table_words(plan, results, form)
-
-
-def plan_page(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> str:
-    """One self-contained page of HTML: the plan's table or pictures, the curves of its cells, their provenance.
-
-    Raises
-    ------
-    UsageError
-        The plan cannot be rendered from these cells.
-    """
-    from gpbench.report.page import page  # noqa: PLC0415  # matplotlib is heavy
-    from gpbench.report.page.plan_part import plan_part  # noqa: PLC0415
-
-    return page(list(cells), title=f"{plan.paper} {plan.title}".strip(), plans=[plan_part(plan, cells)])
 
 
 def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:
@@ -107,7 +98,7 @@ def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:
         lines.append(f"{printable(plan.dataset_label(name))}{where}")
         lines += [f"  {printable(each.block.label)}: {_words(each)}" for each in own]
     cells, stored = (sum(getattr(each, name) for each in outlook.estimates) for name in ("cells", "stored"))
-    left = total(outlook.estimates, jobs=jobs)
+    left = _total(outlook.estimates, jobs=jobs)
     lines.append(f"{cells} cells, {stored} of them stored; the others take about {left}, by estimate")
     if outlook.absent:
         names = " ".join(outlook.absent)
@@ -115,7 +106,7 @@ def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:
     return lines
 
 
-def total(estimates: Sequence[Estimate], *, jobs: int = 1) -> str:
+def _total(estimates: Sequence[Estimate], *, jobs: int = 1) -> str:
     """The time of all that is left to do, in words."""
     known = [each.seconds for each in estimates if each.seconds is not None]
     unknown = len(estimates) - len(known)
@@ -136,25 +127,23 @@ def _words(one: Estimate) -> str:
     return f"{words}, about {'?' if one.seconds is None else duration(one.seconds)} ({one.basis})"
 
 
-def _provenance(plan: Plan, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _provenance(plan: Plan, cells: Sequence[Result]) -> dict[str, Any]:
     def every(name: str) -> list[Any]:
-        found = {json.dumps(cell["provenance"].get(name), sort_keys=True) for cell in cells}
+        found = {json.dumps(cell.provenance.get(name), sort_keys=True) for cell in cells}
         return [json.loads(one) for one in sorted(found)]
 
-    moments = [
-        str(cell["provenance"][name]) for cell in cells for name in ("start", "end") if name in cell["provenance"]
-    ]
+    times = [str(cell.provenance[name]) for cell in cells for name in ("start", "end") if name in cell.provenance]
     return {
         "plan": plan.id,
         "title": plan.title,
         "reduced": plan.reduction.words,
         "cells": len(cells),
-        "failed": sum(cell["status"] != "ok" for cell in cells),
+        "failed": sum(not cell.finished for cell in cells),
         "missing": dict(plan.missing),
         **{
             name: every(name) for name in ("gpbench", "commit", "dirty", "python", "packages", "cpu", "threads", "jobs")
         },
-        "first": min(moments, default=None),
-        "last": max(moments, default=None),
-        "keys": sorted({cell["key"] for cell in cells}),
+        "first": min(times, default=None),
+        "last": max(times, default=None),
+        "keys": sorted({cell.key for cell in cells}),
     }

@@ -7,20 +7,20 @@ method apart (``inducing_fraction`` is the setting ``inducing`` as a share of th
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpbench.errors import UsageError
-from gpbench.report.plan.shipped import read_rows, shipped_folder
+from gpbench.errors import UsageError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from gpbench.bench.plan.blocks import Block
     from gpbench.bench.plan.plan import Plan
 
-__all__ = ["LARGE", "Printed", "find_printed", "published_folder", "read_published"]
+__all__ = ["LARGE", "Printed", "find_printed", "published_folder", "read_published", "read_rows", "shipped_folder"]
 
 #: What hensman2015 prints for a median above 1.
 LARGE = "large"
@@ -130,3 +130,36 @@ def _printed(row: Mapping[str, str], where: str) -> list[Printed]:
     if metric != "accuracy" or value is None:
         return [one]
     return [one, Printed(one.dataset, one.method, "error", 1.0 - value, width, f"1 − {text}", settings)]
+
+
+def shipped_folder(name: str) -> Path:
+    """The folder ``results/NAME`` of a checkout, or what the wheel holds of it."""
+    package = Path(__file__).resolve().parents[2]
+    inside = package / "_data" / name
+    return inside if inside.is_dir() else package.parent / "results" / name
+
+
+def read_rows(path: Path, columns: Sequence[str], *, whose: str = "") -> list[dict[str, str]]:
+    """The rows of a csv file that must have these columns; the first one stands in line 2.
+
+    Parameters
+    ----------
+    path : Path
+    columns : sequence of str
+        That must be there; others may be.
+    whose : str
+        Begins the message where the file cannot be read: who named it.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or a column is missing.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"{whose}{path} cannot be read: {reason(error)}") from error
+    reader = csv.DictReader(lines)
+    if lacking := [each for each in columns if each not in (reader.fieldnames or ())]:
+        raise UsageError(f"{path}: expected the columns {', '.join(columns)}; {', '.join(lacking)} missing")
+    return list(reader)

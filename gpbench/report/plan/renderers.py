@@ -1,39 +1,36 @@
 """What a plan becomes: renderers by the name that stands under ``render`` in the plan.
 
-A renderer is a function ``render(plan, cells, folder) -> list of Path``: it writes files into the folder, which exists,
-and returns them in the order in which a reader wants them. It runs nothing.
+A renderer is a function ``render(found, folder) -> list of Path``: it writes files into the folder, which exists, and
+returns them in the order in which a reader wants them. It runs and computes nothing: what it needs beyond cells is
+stored by a step of :mod:`gpbench.bench.derived.stored`. ``found`` is a :class:`gpbench.bench.plan.run.PlanCells`.
 
-- ``plan`` is a :class:`gpbench.bench.plan.plan.Plan`. ``plan.notes`` must be shown; they say among other things what
-  was cut short and which data could not be had. ``plan.figure`` holds the options of [figure], of which a renderer is
-  only ever given those that it declares here.
-- ``cells`` are stored results (mappings, see design: the store), in the plan's order, failed ones too, each with one
-  more entry ``shown``::
-
-      {"dataset": "Shuttle", "method": "X-GPC", "place": [0, 2], "sweep": {"inducing": 16}, "arrays": "runs/KEY.npz"}
-
-  the labels of the plan, the places of data set and variant in it (for sorting; ``group_cells`` uses all three), the
-  values of swept names of this variant, and where its arrays are (see :func:`gpbench.bench.plan.stored.shown`).
-  ``method`` already names the swept values (``X-GPC, M = 16``); ``variant`` is the label without them, ``printed`` the
-  name in the published file, ``name`` the table of [methods].
+- ``found.plan`` is a :class:`gpbench.bench.plan.plan.Plan`. ``plan.notes`` must be shown; they say among other things
+  what was cut short and which data could not be had. ``plan.figure`` holds the options of [figure], of which a renderer
+  is only ever given those that it declares here.
+- ``found.results`` are :class:`gpbench.bench.plan.run.PlanResult`, in the plan's order, those of failed cells too:
+  stored results with ``shown``, the plan's labels, the positions of data set and variant in it and the swept values.
+  ``shown.method`` already names these (``X-GPC, M = 16``); ``variant`` is the label without them, ``printed`` the name
+  in the published file, ``name`` the table of [methods].
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.plan.run import PlanCells
 
-    Render = Callable[[Plan, Sequence[Mapping[str, Any]], Path], list[Path]]
+    Render = Callable[[PlanCells, Path], list[Path]]
 
-__all__ = ["RENDERERS", "Renderer", "check_figure", "renderer_of"]
+__all__ = ["RENDERERS", "Renderer", "check_figure", "head_notes", "plan_notes", "renderer_of"]
 
 
 @dataclass(frozen=True)
@@ -42,18 +39,18 @@ class Renderer:
 
     Attributes
     ----------
-    place : str
+    function : str
         ``"module:function"``; imported when it is called, since matplotlib is heavy.
     options : mapping
         Option of [figure] -> what it means.
     """
 
-    place: str
+    function: str
     options: Mapping[str, str]
 
     def load(self) -> Render:
         """The function."""
-        module, _, name = self.place.partition(":")
+        module, _, name = self.function.partition(":")
         found: Render = getattr(import_module(module), name)
         return found
 
@@ -62,7 +59,7 @@ class Renderer:
 RENDERERS: dict[str, Renderer] = {
     "table": Renderer("gpbench.report.plan.table:render", {}),
     "curves": Renderer(
-        "gpbench.report.plan.curves:render",
+        "gpbench.report.figures.curves:render",
         {
             "panels": "a swept name: a panel for each of its values",
             "title": "of a panel; {dataset}, {n}, {d}, {m} are the label, the training rows, inputs, inducing inputs",
@@ -120,6 +117,18 @@ RENDERERS: dict[str, Renderer] = {
         },
     ),
 }
+
+
+def head_notes(plan: Plan) -> list[str]:
+    """The head of a plan's output: what it is, and first of all whether it is the whole plan."""
+    name = f"{plan.paper}, {plan.title}" if plan.paper else plan.title
+    return [name, *([plan.reduction.words] if plan.reduction.words else [])]
+
+
+def plan_notes(plan: Plan) -> list[str]:
+    """What a reader must know of the plan: its own notes, and which data could not be had."""
+    missing = [f"{plan.dataset_label(name)}: {why}" for name, why in plan.missing.items()]
+    return [*plan.notes, *(f"{one}." for one in missing)]
 
 
 def renderer_of(plan: Plan) -> Render:

@@ -6,26 +6,36 @@ A row for each data set (and swept value) and metric, a column for each method; 
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import swept_words
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.claim_tables import claim_words
-from gpbench.report.plan.numbers import Entry, Result, entries_of
-from gpbench.report.plan.words import cell_words, head_notes, verdict_notes
-from gpbench.report.tables.display import NONE, Display, Line
-from gpbench.report.tables.table import ENDINGS, RENDERERS
-from gpbench.report.text import escape_markdown, printable
+from gpbench.report.plan.claims import claim_words
+from gpbench.report.plan.renderers import head_notes, plan_notes
+from gpbench.report.plan.verdicts import NOT_COMPARABLE, BlockNumbers, Entry, entries_of, tally
+from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
+from gpbench.report.text import csv_text, escape_markdown, printable
+from gpbench.report.traces import SPREADS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.plan.run import PlanCells
 
-__all__ = ["HEADS", "head_words", "plan_csv", "plan_display", "render", "table_words"]
+__all__ = [
+    "HEADS",
+    "cell_words",
+    "head_words",
+    "plan_csv",
+    "plan_display",
+    "render",
+    "rounded",
+    "table_words",
+    "verdict_notes",
+]
 
 #: Metric -> head of its rows.
 HEADS = {
@@ -39,9 +49,9 @@ HEADS = {
 }
 
 
-def render(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
+def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the table as text, Markdown and csv; see :mod:`gpbench.report.plan.renderers`."""
-    results = entries_of(plan, cells)
+    plan, results = found.plan, entries_of(found.plan, found.results)
     written = []
     for form in ("text", "markdown"):
         path = folder / f"table{ENDINGS[form]}"
@@ -52,7 +62,7 @@ def render(plan: Plan, cells: Sequence[Mapping[str, Any]], folder: Path) -> list
     return [*written, path]
 
 
-def table_words(plan: Plan, results: Sequence[Result], form: str) -> str:
+def table_words(plan: Plan, results: Sequence[BlockNumbers], form: str) -> str:
     """The table in a format of tables other than csv: its head, itself, and the paper's claims that it decides.
 
     Raises
@@ -72,14 +82,14 @@ def head_words(plan: Plan, form: str) -> str:
     return "\n".join(f"% {printable(line)}" if form == "latex" else printable(line) for line in lines)
 
 
-def plan_display(plan: Plan, results: Sequence[Result]) -> Display:
+def plan_display(plan: Plan, results: Sequence[BlockNumbers]) -> Display:
     """The table in the paper's layout.
 
     Parameters
     ----------
     plan : Plan
-    results : sequence of Result
-        From :func:`gpbench.report.plan.numbers.entries_of`.
+    results : sequence of BlockNumbers
+        From :func:`gpbench.report.plan.verdicts.entries_of`.
     """
     columns = list(dict.fromkeys(result.block.variant for result in results))
     timed = len({cpu for result in results for cpu in result.processors}) <= 1
@@ -98,7 +108,7 @@ def plan_display(plan: Plan, results: Sequence[Result]) -> Display:
     )
 
 
-def _rows(plan: Plan, results: Sequence[Result]) -> list[tuple[str, dict[str, Result]]]:
+def _rows(plan: Plan, results: Sequence[BlockNumbers]) -> list[tuple[str, dict[str, BlockNumbers]]]:
     """The results of each data set and choice of swept values; a method that is not swept stands in every row."""
     rows = []
     for dataset in plan.datasets:
@@ -113,13 +123,13 @@ def _rows(plan: Plan, results: Sequence[Result]) -> list[tuple[str, dict[str, Re
     return rows
 
 
-def _lines(plan: Plan, head: str, metric: str, results: Sequence[Result | None], *, timed: bool) -> list[Line]:
+def _lines(plan: Plan, head: str, metric: str, results: Sequence[BlockNumbers | None], *, timed: bool) -> list[Line]:
     """Our row, and where the paper prints anything here, its own and the verdicts'."""
     found = [None if result is None else result.entries[metric] for result in results]
     best = _best(found, results, metric)
     ours = [
-        NONE if result is None else cell_words(plan, result, metric, best=place == best, timed=timed)
-        for place, result in enumerate(results)
+        NONE if result is None else cell_words(plan, result, metric, best=index == best, timed=timed)
+        for index, result in enumerate(results)
     ]
     lines = [Line((head, HEADS[metric], *ours), ())]
     if any(entry is not None and entry.printed is not None for entry in found):
@@ -131,14 +141,14 @@ def _lines(plan: Plan, head: str, metric: str, results: Sequence[Result | None],
     return lines
 
 
-def _best(found: Sequence[Entry | None], results: Sequence[Result | None], metric: str) -> int | None:
+def _best(found: Sequence[Entry | None], results: Sequence[BlockNumbers | None], metric: str) -> int | None:
     """The column with the lowest NLL or error among those that have all splits of the first one's protocol."""
     if metric not in {"nll", "error"}:
         return None
     split = next((result.block.split for result in results if result is not None), "")
     known = [
-        (entry.centre, place)
-        for place, (entry, result) in enumerate(zip(found, results, strict=True))
+        (entry.centre, index)
+        for index, (entry, result) in enumerate(zip(found, results, strict=True))
         if entry is not None
         and entry.centre is not None
         and result is not None
@@ -148,22 +158,20 @@ def _best(found: Sequence[Entry | None], results: Sequence[Result | None], metri
     return min(known)[1] if len(known) > 1 else None
 
 
-def plan_csv(plan: Plan, results: Sequence[Result]) -> str:
+def plan_csv(plan: Plan, results: Sequence[BlockNumbers]) -> str:
     """Every number in full: a line for each block and metric."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(
+    rows: list[list[object]] = [
         [
             *("dataset", "dataset_label", "method", "label", "swept", "split", "metric", "cells", "failed", "centre"),
             *(f"spread_{plan.spread}", "standard_error", "printed", "printed_spread", "verdict", "why", "processors"),
             *("quick",),
         ]
-    )
+    ]
     for result in results:
         block = result.block
         for metric, entry in result.entries.items():
             printed = entry.printed
-            writer.writerow(
+            rows.append(
                 [
                     *(block.dataset, plan.dataset_label(block.dataset), block.table.method.id, block.label),
                     *("; ".join(f"{name}={value}" for name, value in block.sweep.items()), block.split, metric),
@@ -174,4 +182,60 @@ def plan_csv(plan: Plan, results: Sequence[Result]) -> str:
                     bool(plan.reduction.words),
                 ]
             )
-    return file.getvalue()
+    return csv_text(rows)
+
+
+def verdict_notes(plan: Plan, results: Sequence[BlockNumbers], *, timed: bool) -> list[str]:
+    """Notes beneath a table: the verdicts counted, why numbers do not compare, what the spread is, times, failures."""
+    notes = []
+    if counted := tally(entry.verdict for result in results for entry in result.entries.values()):
+        notes.append(counted)
+        notes.append("Agrees: |ours − printed| ≤ 2 √(se² + se²) + 0.005; lower is better. Times are not judged.")
+    reasons = {
+        plan.dataset_label(result.block.dataset): entry.verdict.why
+        for result in results
+        for metric, entry in result.entries.items()
+        if metric != "train_seconds" and entry.verdict.word == NOT_COMPARABLE and entry.verdict.why != "quick form"
+    }
+    notes += [f"{dataset}: not comparable: {why}." for dataset, why in reasons.items()]
+    if any(entry.spread is not None for result in results for entry in result.entries.values()):
+        centre = "Mean" if plan.centre == "mean" else "Median"
+        notes.append(f"{centre} ± {SPREADS[plan.spread]} over splits. * lowest of the row.")
+    if "train_seconds" in plan.metrics:
+        cpus = sorted({cpu for result in results for cpu in result.processors})
+        if not timed:
+            notes.append(f"No times are shown: the cells ran on different processors ({'; '.join(cpus)}).")
+        elif cpus:
+            notes.append(f"Times were taken on {cpus[0]}.")
+    return notes + plan_notes(plan)
+
+
+def cell_words(plan: Plan, result: BlockNumbers, metric: str, *, best: bool, timed: bool) -> str:
+    """A number as the table shows it, with what went wrong beside it."""
+    if result.absent:
+        return result.absent
+    entry = result.entries[metric]
+    if metric == "train_seconds" and not timed:
+        return "–"
+    if entry.centre is None:
+        return result.note or "–"
+    digits = _digits(metric, entry.centre)
+    words = rounded(entry.centre, digits)
+    if entry.spread is not None:
+        words += f" ± {rounded(entry.spread, digits)}"
+    if plan.centre == "median" and metric == "nll" and entry.centre > 1.0:
+        words = f"large ({words})"
+    return words + (" *" if best else "") + (f" ({result.note})" if result.note else "")
+
+
+def rounded(value: float, digits: int) -> str:
+    """A number with so many decimals."""
+    return f"{value:.{digits}f}"
+
+
+def _digits(metric: str, centre: float) -> int:
+    if metric == "bound":
+        return 1
+    if metric != "train_seconds":
+        return 3
+    return min(max(2 - math.floor(math.log10(centre)), 0), 4) if centre > 0 else 2

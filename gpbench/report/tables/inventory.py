@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from gpbench.bench.methods import Method
     from gpbench.data.catalogue import Entry
-    from gpbench.schemes.base import Setting
 
 __all__ = [
     "dataset_card",
@@ -46,7 +45,21 @@ def method_facts(methods: Iterable[Method]) -> tuple[list[Facts], list[str]]:
     facts, problems = [], []
     for method in methods:
         try:
-            settings = [_setting_facts(each) for each in method.settings().values()]
+            settings = [
+                {
+                    "name": each.name,
+                    "type": each.kind.__name__,
+                    "default": each.default,
+                    "values": each.describe(),
+                    "choices": list(each.choices),
+                    "minimum": each.minimum,
+                    "maximum": each.maximum,
+                    "optional": each.optional,
+                    "rules": list(each.rules),
+                    "help": each.help,
+                }
+                for each in method.settings().values()
+            ]
         except Exception as error:  # noqa: BLE001  # a third party's scheme can raise anything at import
             settings = None
             problems.append(f"method {method.id}: {error}")
@@ -62,21 +75,6 @@ def method_facts(methods: Iterable[Method]) -> tuple[list[Facts], list[str]]:
             }
         )
     return facts, problems
-
-
-def _setting_facts(setting: Setting) -> Facts:
-    return {
-        "name": setting.name,
-        "type": setting.kind.__name__,
-        "default": setting.default,
-        "values": setting.describe(),
-        "choices": list(setting.choices),
-        "minimum": setting.minimum,
-        "maximum": setting.maximum,
-        "optional": setting.optional,
-        "rules": list(setting.rules),
-        "help": setting.help,
-    }
 
 
 def dataset_facts(entries: Iterable[Entry], is_here: Callable[[str], bool]) -> list[Facts]:
@@ -110,12 +108,12 @@ def dataset_facts(entries: Iterable[Entry], is_here: Callable[[str], bool]) -> l
 def plan_facts(folder: Path) -> tuple[list[Facts], list[str]]:
     """Facts of the plans ``PAPER/ITEM.toml`` in a folder, and a sentence for each that cannot be read.
 
-    ``seconds`` is the estimate of :mod:`gpbench.bench.plan.time`; `gpbench reproduce PLAN --dry-run` looks at
+    ``seconds`` is the estimate of :mod:`gpbench.bench.plan.estimate`; `gpbench reproduce PLAN --dry-run` looks at
     stored cells too.
     """
     from gpbench.bench.plan.blocks import runnable  # noqa: PLC0415  # lists of methods and data sets need no plans
+    from gpbench.bench.plan.estimate import estimate  # noqa: PLC0415
     from gpbench.bench.plan.read import read_plan  # noqa: PLC0415
-    from gpbench.bench.plan.time import estimate  # noqa: PLC0415
 
     facts, problems = [], []
     for path in sorted(folder.glob("*/*.toml")):

@@ -10,12 +10,14 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, TypedDict
 
-from gpbench.report.groups import OK, Cell, Group, group_cells
+from gpbench.report.groups import Group, group_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Row", "Statistics", "processors", "statistics", "summarise"]
+    from gpbench.bench.result import Result
+
+__all__ = ["Row", "Statistics", "processors", "statistics", "summarise", "value_of"]
 
 
 class Statistics(TypedDict):
@@ -56,13 +58,13 @@ class Row(TypedDict):
     jobs: int
 
 
-def summarise(cells: Iterable[Cell]) -> list[Row]:
+def summarise(cells: Iterable[Result]) -> list[Row]:
     """A row for each data set and method-with-settings, in the order of their names.
 
     Parameters
     ----------
-    cells : iterable of dict
-        Stored results in any order.
+    cells : iterable of Result
+        In any order.
 
     Returns
     -------
@@ -87,6 +89,13 @@ def statistics(values: Sequence[float | None]) -> Statistics:
     return {"mean": mean, "sd": math.sqrt(math.fsum((value - mean) ** 2 for value in numbers) / (len(numbers) - 1))}
 
 
+def value_of(cell: Result, metric: str) -> float | None:
+    """A cell's number; None where there is none. An accuracy is what an error lacks of one."""
+    name = "error" if metric == "accuracy" else metric
+    value = cell.metrics.get(name)
+    return value if value is None or metric != "accuracy" else 1.0 - value
+
+
 def processors(rows: Iterable[Row]) -> list[str]:
     """Every processor that times of these rows were taken on; more than one means that times do not compare."""
     return sorted({name for row in rows for name in row["processors"]})
@@ -94,7 +103,7 @@ def processors(rows: Iterable[Row]) -> list[str]:
 
 def _row(group: Group) -> Row:
     finished = group.finished
-    outcomes = Counter(cell["status"] for cell in group.cells)
+    outcomes = Counter(cell.status for cell in group.cells)
     timed = len(group.processors) == len(group.threads) == 1
     return {
         "dataset": group.dataset,
@@ -104,24 +113,23 @@ def _row(group: Group) -> Row:
         "split": group.split,
         "seeds": group.seeds,
         "cells": len(group.cells),
-        "failed": len(group.cells) - outcomes[OK],
+        "failed": len(group.cells) - outcomes["ok"],
         "outcomes": dict(sorted(outcomes.items())),
-        "problems": dict(Counter(_problem(cell) for cell in group.cells if cell["status"] != OK)),
-        "stopped_by": dict(sorted(Counter(str(cell["stopped_by"]) for cell in finished).items())),
-        "nll": statistics([cell["metrics"]["nll"] for cell in finished]),
-        "error": statistics([cell["metrics"]["error"] for cell in finished]),
-        "brier": statistics([cell["metrics"].get("brier") for cell in finished]),
-        "ece": statistics([cell["metrics"].get("ece") for cell in finished]),
-        "train_seconds": statistics([cell["metrics"]["train_seconds"] for cell in finished if timed]),
+        "problems": dict(Counter(_problem(cell) for cell in group.cells if not cell.finished)),
+        "stopped_by": dict(sorted(Counter(str(cell.stopped_by) for cell in finished).items())),
+        "nll": statistics([cell.metrics["nll"] for cell in finished]),
+        "error": statistics([cell.metrics["error"] for cell in finished]),
+        "brier": statistics([cell.metrics.get("brier") for cell in finished]),
+        "ece": statistics([cell.metrics.get("ece") for cell in finished]),
+        "train_seconds": statistics([cell.metrics["train_seconds"] for cell in finished if timed]),
         "processors": group.processors,
         "threads": group.threads,
-        "jobs": max((cell["provenance"].get("jobs", 1) for cell in finished), default=1),
+        "jobs": max((cell.jobs for cell in finished), default=1),
     }
 
 
-def _problem(cell: Cell) -> str:
+def _problem(cell: Result) -> str:
     """Why a cell did not end well, in one line."""
-    problem = cell["problem"]
-    if not problem:
-        return str(cell["status"])
-    return f"{problem['type']}: {' '.join(str(problem['message']).split())}"
+    if cell.problem is None:
+        return cell.status
+    return f"{cell.problem.type}: {' '.join(cell.problem.message.split())}"

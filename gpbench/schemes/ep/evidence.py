@@ -9,31 +9,132 @@ with a new one and a new approximation of the Hessian.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from gpbench.errors import NumericalError
 from gpbench.model.posterior import Posterior
-from gpbench.optimize.lbfgsb import LBFGSB, Reason
-from gpbench.schemes.batch_settings import Evaluations
+from gpbench.optimize.fixed_point import FixedPointSearch
+from gpbench.optimize.lbfgsb import LBFGSB
+from gpbench.optimize.maximise import Point, maximise
+from gpbench.schemes import settings
+from gpbench.schemes.base import Training, run_training, setting
+from gpbench.schemes.settings import FROM, LEARNING, KernelSettings, check_ep_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from gpbench.model.ep_settle import FixedPoint, Outcome
-    from gpbench.model.latent import Latent
+    from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
-    from gpbench.model.rows import Array
-    from gpbench.schemes.base import OnStep
-    from gpbench.schemes.ep.settings import EPSettings
+    from gpbench.model.posterior import Latent
+    from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.fixed_point import FixedPointOutcome
+    from gpbench.optimize.training import OnStep, StoppedBy
+    from gpbench.optimize.unknowns import Unknowns
+    from gpbench.schemes.base import Fit
 
-__all__ = ["Climb", "Evidence", "Settled"]
+__all__ = ["EPScheme", "Evidence", "EvidenceTraining", "Settled"]
+
+_TOLERANCE_BINARY = 1e-6
+_TOLERANCE_CLASSES = 1e-3
+"""From 1e-6 to 1e-3, half the updates are saved and log Z after 40 evaluations stays within 0.2 nats (vehicle)."""
+
 
 LEAST_SETTLED = 1e-2
 """An evaluation whose sites still change by more than this, after the last remedy, has no value."""
 _PATIENT_DAMPING = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class EPScheme(KernelSettings):
+    """A scheme that runs EP to its fixed point at each evaluation of the log evidence."""
+
+    hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
+    max_iterations: int = settings.max_iterations(
+        250, "evaluations of the log evidence at most, each with EP run to its end"
+    )
+    memory: int = settings.memory()
+    gradient_tolerance: float = settings.gradient_tolerance(1e-3)
+    value_tolerance: float = settings.value_tolerance(1e-5)
+    damping: float = setting(0.8, "share of each parallel site update that is taken", minimum=0.01, maximum=1.0)
+    ep_tolerance: float | None = setting(
+        None,
+        "EP has settled when no site would change the posterior by more, in its units; none: 1e-6 for two classes, "
+        "1e-3 for more, whose evidence is flat along the slow directions",
+        kind=float,
+        minimum=1e-13,
+        maximum=0.1,
+    )
+    ep_iterations: int = setting(200, "site updates of all rows at most, at each evaluation", minimum=1)
+    mixing: int = setting(
+        10,
+        "site updates that the next one is extrapolated from (Anderson); 0: damped updates alone",
+        minimum=0,
+        maximum=20,
+    )
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def start(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+    ) -> EvidenceTraining:
+        """Training at its beginning; arguments as in ``fit``."""
+
+    @abstractmethod
+    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+        """The likelihood of a task.
+
+        Raises
+        ------
+        UsageError
+            The scheme cannot do the task.
+        """
+
+    def fixed_point(self, classes: int) -> FixedPointSearch:
+        """How EP is run to its end."""
+        tolerance = self.ep_tolerance
+        if tolerance is None:
+            tolerance = _TOLERANCE_BINARY if classes == 2 else _TOLERANCE_CLASSES
+        return FixedPointSearch(damping=self.damping, tolerance=tolerance, limit=self.ep_iterations, memory=self.mixing)
+
+    def fit(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+        on_step: OnStep,
+    ) -> Fit:
+        """Train; see :class:`gpbench.schemes.base.Scheme`.
+
+        Raises
+        ------
+        UsageError
+            The likelihood is not EP's.
+        DataError
+            A label is none of the classes.
+        """
+        needed = self.likelihood("binary" if classes == 2 else "multiclass", classes)
+        check_ep_targets(self.name, y, needed=needed.name, given=likelihood, classes=classes)
+        return run_training(
+            self.name,
+            lambda: self.start(X, y, inducing=inducing, likelihood=likelihood, classes=classes, rng=rng),
+            on_step,
+        )
 
 
 class Settled(Protocol):
@@ -44,15 +145,15 @@ class Settled(Protocol):
         """Log evidence (nats)."""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> FixedPointOutcome:
         """The sites and how they settled."""
 
     @property
     def jitters(self) -> tuple[float, ...]:
         """Absolute jitter of each latent function."""
 
-    def slope(self) -> Array:
-        """Gradient of log Z in the unknowns, (k,)."""
+    def gradient(self) -> dict[str, Array]:
+        """Gradient of log Z in the unknowns, by name."""
 
     def latents(self) -> tuple[Latent, ...]:
         """The latent functions."""
@@ -62,19 +163,23 @@ class Evidence(Protocol):
     """The evidence of a data set as a function of its unknowns: log hyper-parameters, inducing inputs."""
 
     @property
-    def x0(self) -> Array:
-        """Where training starts, (k,)."""
-
-    @property
-    def box(self) -> tuple[Array, Array]:
-        """Least and largest unknowns."""
+    def unknowns(self) -> Unknowns:
+        """Where training starts."""
 
     @property
     def sites(self) -> Array:
         """Sites of zero precision."""
 
-    def at(self, x: Array, *, sites: Array, search: FixedPoint, jitters: Sequence[float] | None) -> Settled:
-        """EP run at the unknowns x from given sites.
+    def at(
+        self,
+        values: Mapping[str, Array],
+        *,
+        sites: Array,
+        search: FixedPointSearch,
+        jitters: Sequence[float] | None,
+        check: Callable[[], None],
+    ) -> Settled:
+        """EP run from given sites; ``check`` is called before each update of them, and may raise to end training.
 
         Raises
         ------
@@ -83,12 +188,12 @@ class Evidence(Protocol):
         """
 
 
-class Climb:
-    """One fit.
+class EvidenceTraining(Training):
+    """L-BFGS-B on the log evidence.
 
     Parameters
     ----------
-    settings : EPSettings
+    scheme : EPScheme
     evidence : Evidence
     likelihood : Likelihood
     classes : int
@@ -101,82 +206,65 @@ class Climb:
         Parallel site updates in all, and evaluations at which EP did not reach its tolerance.
     """
 
-    def __init__(self, settings: EPSettings, evidence: Evidence, likelihood: Likelihood, classes: int) -> None:
-        self._settings, self._evidence = settings, evidence
+    unit = "evaluation"
+
+    def __init__(self, scheme: EPScheme, evidence: Evidence, likelihood: Likelihood, classes: int) -> None:
+        super().__init__(limit=scheme.max_iterations)
+        self._scheme, self._evidence = scheme, evidence
         self._likelihood, self._classes = likelihood, classes
-        self._search = settings.fixed_point(classes)
-        self._x = evidence.x0
+        self._fixed_point = scheme.fixed_point(classes)
         self.updates = self.unsettled = 0
-        self.stopped_by = "on_step"
-        self.evaluations = Evaluations(settings.max_iterations, posterior=self.posterior)
         self._sites = evidence.sites
-        self.best = self._settle(self._x, None)
+        self.best = self._settle(evidence.unknowns.x, None)
 
-    @property
-    def moment(self) -> str:
-        """Where it stands, for messages."""
-        return f"evaluation {self.evaluations.count}"
+    def train(self) -> StoppedBy:
+        """Search until nothing is gained or the evaluations are used up."""
+        scheme, unknowns = self._scheme, self._evidence.unknowns
+        if not unknowns.size:
+            self.trainer.report(self.best.log_z)
+            return "converged" if self.best.outcome.settled else "iterations"
+        jitters: tuple[float, ...] | None = None
 
-    def train(self, on_step: OnStep) -> None:
-        """Climb until nothing rises or the evaluations are used up."""
-        self.evaluations.on_step = on_step
-        settings = self._settings
-        if not len(self._x):
-            self.evaluations.report(self.best.log_z)
-            self.stopped_by = "converged"
-            return
-        reason: Reason = "evaluations"
-        while self.evaluations.left > 0:
-            before = self.best.log_z
-            reason = self._climb()
-            if reason != "line search" or self.best.log_z - before <= settings.value_tolerance * abs(before):
-                break
-        ended = self.evaluations.left <= 0 or reason in {"evaluations", "iterations"}
-        self.stopped_by = "iterations" if ended else "converged"
+        def begin(x: Array) -> None:  # noqa: ARG001 - the first evaluation chooses new jitters
+            nonlocal jitters
+            jitters = None
+
+        def objective(x: Array) -> Point[Settled]:
+            nonlocal jitters
+            state = self._settle(x, jitters)
+            jitters = state.jitters
+            return Point(state.log_z, unknowns.gradient(state.gradient()), state)
+
+        def evaluated(best: Settled, value: float) -> None:
+            self.best = best
+            self.trainer.report(value)
+
+        search = LBFGSB(
+            memory=scheme.memory,
+            gradient_tolerance=scheme.gradient_tolerance,
+            value_tolerance=scheme.value_tolerance,
+        )
+        return maximise(
+            objective,
+            unknowns.x,
+            search=search,
+            evaluations=lambda: self.trainer.left,
+            bounds=unknowns.bounds,
+            begin=begin,
+            on_evaluation=evaluated,
+        ).stopped_by
 
     def posterior(self) -> Posterior:
         """The posterior of the best state so far."""
-        latents = self.best.latents()
-        kernels = [latent.kernel.values() for latent in latents]
-        facts = {
-            "iterations": self.evaluations.count,
-            "stopped_by": self.stopped_by,
-            "jitter": max(latent.jitter for latent in latents),
-            "bound": self.best.log_z,
-            "site_updates": self.updates,
-            "unsettled": self.unsettled,
-            "hyperparameters": kernels[0] if len(kernels) == 1 else kernels,
-        }
-        return Posterior(latents, self._likelihood, classes=self._classes, facts=facts)
+        return Posterior(self.best.latents(), self._likelihood, classes=self._classes)
 
-    def _climb(self) -> Reason:
-        settings = self._settings
-        jitters: tuple[float, ...] | None = None
-        trial = self.best
+    def bound(self) -> float:
+        """EP's log evidence there."""
+        return self.best.log_z
 
-        def objective(x: Array) -> tuple[float, Array]:
-            nonlocal jitters, trial
-            trial = self._settle(x, jitters)
-            jitters = trial.jitters
-            return trial.log_z, trial.slope()
-
-        def evaluated(value: float, *, improved: bool) -> None:  # noqa: ARG001  # the evidence itself is kept
-            if improved:
-                self.best, self._x = trial, self._tried
-            self.evaluations.report(self.best.log_z)
-
-        search = LBFGSB(
-            memory=settings.memory,
-            gradient_tolerance=settings.gradient_tolerance,
-            value_tolerance=settings.value_tolerance,
-        )
-        return search.maximise(
-            objective,
-            self._x,
-            max_evaluations=self.evaluations.left,
-            bounds=self._evidence.box,
-            on_evaluation=evaluated,
-        ).reason
+    def facts(self) -> dict[str, int]:
+        """What EP took."""
+        return {"site_updates": self.updates, "unsettled": self.unsettled}
 
     def _settle(self, x: Array, jitters: Sequence[float] | None) -> Settled:
         """EP at x: from the sites before, and where that fails from none.
@@ -186,21 +274,16 @@ class Climb:
         NumericalError
             It does not settle either way.
         """
-        self._tried = np.array(x)
         state: Settled | None = None
+        search = self._fixed_point
         try:
-            state = self._run(x, self._sites, self._search, jitters)
+            state = self._run(x, self._sites, search, jitters)
         except NumericalError:
             if not np.any(self._sites):
                 raise
         if state is None or not state.outcome.settled:
-            self._search.forget()
-            patient = replace(
-                self._search,
-                memory=0,
-                damping=min(_PATIENT_DAMPING, self._search.damping),
-                limit=5 * self._search.limit,
-            )
+            search.forget()
+            patient = replace(search, memory=0, damping=min(_PATIENT_DAMPING, search.damping), limit=5 * search.limit)
             patient_state = self._run(x, self._evidence.sites, patient, jitters)
             if state is None or patient_state.outcome.change < state.outcome.change:
                 state = patient_state
@@ -214,7 +297,8 @@ class Climb:
         self._sites = state.outcome.x
         return state
 
-    def _run(self, x: Array, sites: Array, search: FixedPoint, jitters: Sequence[float] | None) -> Settled:
-        state = self._evidence.at(x, sites=sites, search=search, jitters=jitters)
+    def _run(self, x: Array, sites: Array, search: FixedPointSearch, jitters: Sequence[float] | None) -> Settled:
+        values = self._evidence.unknowns.values(np.array(x))
+        state = self._evidence.at(values, sites=sites, search=search, jitters=jitters, check=self.trainer.check)
         self.updates += state.outcome.iterations
         return state

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpbench.model.ep_moments import cavity, cavity_evidence, matched_site, tilted
-from gpbench.model.ep_settle import Proposal
-from gpbench.model.whitened import row_blocks
+from gpbench.model.basis import row_blocks
+from gpbench.model.sites import cavity, cavity_evidence, matched_site, tilted
+from gpbench.optimize.fixed_point import Proposal
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array, Labels

@@ -33,10 +33,10 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.errors import NumericalError
-from gpbench.model.basis_old import Basis
-from gpbench.model.latent import Latent
-from gpbench.model.linalg import add_to_diagonal, potrf, trsv
-from gpbench.model.whitened import BLOCK_ROWS, Whitened, row_blocks
+from gpbench.model.basis import BLOCK_ROWS, Basis, row_blocks
+from gpbench.model.gaussian import GaussianQ
+from gpbench.model.linalg import add_to_diagonal
+from gpbench.model.posterior import Latent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,9 +57,8 @@ class FitcPosterior(NamedTuple):
     ----------
     mean, var : (n,)
         Of q(f_i), white noise included.
-    q : Whitened
-    C : (M, M)
-        Cholesky factor of its precision.
+    q : GaussianQ
+        Its root is C.
     log_z : float
         ½ bᵀμ - Σ log C_jj - ½ Σ log(1 + τ s): log Z without the sum over factors.
     h : (n,)
@@ -70,8 +69,7 @@ class FitcPosterior(NamedTuple):
 
     mean: Array
     var: Array
-    q: Whitened
-    C: Array
+    q: GaussianQ
     log_z: float
     h: Array
     tau: Array
@@ -163,34 +161,34 @@ class FitcPrior:
         t = 1.0 / (1.0 + tau * self.s)
         e, c = tau * t, b * t
         M, root = len(self.basis.Z), np.sqrt(e)
-        precision, r = np.asfortranarray(np.eye(M)), np.zeros(M)
+        G, r = np.zeros((M, M), order="F"), np.zeros(M)
         for rows, T in self._features():
             scaled = np.multiply(T, root[rows, None], out=self._work.scratch(T.shape))
-            precision = blas.dsyrk(1.0, scaled, trans=1, lower=1, beta=1.0, c=precision, overwrite_c=1)
+            G = blas.dsyrk(1.0, scaled, trans=1, lower=1, beta=1.0, c=G, overwrite_c=1)
             r += blas.dgemv(1.0, T, c[rows], trans=1)
-        C = potrf(precision, what="the posterior precision", overwrite=True)
-        q = Whitened.of_factor(trsv(C, trsv(C, r), trans=True), C)
+        q = GaussianQ.of_sites(G, r)
+        S = q.covariance
         mean, h = np.empty(len(t)), np.empty(len(t))
         for rows, T in self._features():
-            TS = blas.dgemm(1.0, T, q.S_w, c=self._work.scratch(T.shape), overwrite_c=1)
+            TS = blas.dgemm(1.0, T, S, c=self._work.scratch(T.shape), overwrite_c=1)
             h[rows] = np.einsum("ij,ij->i", T, TS)
-            mean[rows] = blas.dgemv(1.0, T, q.m_w)
+            mean[rows] = blas.dgemv(1.0, T, q.mean)
         np.maximum(h, 0.0, out=h)
         mean = t * (self.s * b + mean)
         var = t * (self.s + t * h)
-        log_z = 0.5 * float(b @ mean) - float(np.log(np.diag(C)).sum()) + 0.5 * float(np.log(t).sum())
+        log_z = 0.5 * float(b @ mean) - q.log_root + 0.5 * float(np.log(t).sum())
         if not math.isfinite(log_z):
             raise NumericalError(f"the posterior of EP's sites must be finite; got a log evidence of {log_z}")
-        return FitcPosterior(mean, var, q, C, log_z, h, tau, b)
+        return FitcPosterior(mean, var, q, log_z, h, tau, b)
 
     def gradient(self, at: FitcPosterior) -> tuple[Array, Array]:
         """Gradient of log Z in ``theta`` (P,) and Z (M, d), for sites at their fixed point."""
         basis = self.basis
-        S_L = blas.dgemm(-1.0, at.q.S_w, basis.L_inv)
-        m_L = blas.dgemv(1.0, basis.L_inv, at.q.m_w, trans=1)
+        S_L = blas.dgemm(-1.0, at.q.covariance, basis.L_inv)
+        m_L = blas.dgemv(1.0, basis.L_inv, at.q.mean, trans=1)
         all_alpha, all_e, all_f = at.weights(self.s)
-        inner = np.outer(at.q.m_w, at.q.m_w)
-        inner += at.q.S_w
+        inner = np.outer(at.q.mean, at.q.mean)
+        inner += at.q.covariance
         add_to_diagonal(inner, -1.0)
         inner = np.asfortranarray(inner)
         dtheta, dZ = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape)
@@ -217,7 +215,7 @@ class FitcPrior:
 
     def latent(self, at: FitcPosterior) -> Latent:
         """The latent function with q(u); holds copies."""
-        return Latent(self.basis.kernel, self.basis.Z, at.q.m_w, at.C, form="precision", jitter=self.basis.jitter)
+        return Latent.of(self.basis, at.q)
 
     def _made(self, *, fresh: bool = False) -> Iterator[tuple[slice, Array, Array]]:
         """Row numbers, rows (b, d) and features (b, M), all made anew; in a buffer, unless ``fresh``."""

@@ -11,47 +11,66 @@ n         rows; inducing inputs are the rows themselves, Z = X
 log Z     EP's approximation of log p(y | θ), which L-BFGS-B climbs            scalar
 ========  ===================================================================  ========
 
-The algorithm is in :mod:`gpbench.schemes.ep.full_sites`, O(n³) for each update of all sites, with an n x n matrix: more
-than ``max_rows`` rows are refused. The toolbox visits sites in random order and stops when log Z changes by less than
-1e-4; here sites move together, damped and extrapolated, or one after the other (``order = sequential``), to a tighter
-tolerance. The fixed point is the same.
+Each update of all sites costs O(n³), with n x n matrices: more than ``max_rows`` rows are refused. The toolbox visits
+sites in random order and stops when log Z changes by less than 1e-4; here sites move together, damped and extrapolated,
+or one after the other (``order = sequential``), to a tighter tolerance. The fixed point is the same.
+
+The algorithm:
+
+========  ===========================================================================  ========
+symbol    meaning                                                                      shape
+========  ===========================================================================  ========
+K         prior covariance of f at the rows, white noise and jitter on its diagonal    (n, n)
+τ, b      sites exp(-½ τ f² + b f), τ ≥ 0                                              (n,)
+B         I + τ^½ K τ^½ = L_B L_Bᵀ: eigenvalues of 1 and more, whatever K is           (n, n)
+Σ, μ      posterior covariance and mean: K - VᵀV with V = L_B⁻¹ τ^½ K, and K α         (n, n), (n,)
+α         b - τ^½ B⁻¹ τ^½ K b = b - τ μ = K⁻¹ μ                                        (n,)
+========  ===========================================================================  ========
+
+At the fixed point ∂log Z / ∂K = ½ (α αᵀ - τ^½ B⁻¹ τ^½). Updates are parallel (all sites at once, damped and mixed), or
+sequential: site after site with a rank-one change of Σ (algorithm 3.5), which needs a loop over the rows.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from scipy.linalg import blas, lapack
 
+from gpbench.errors import NumericalError
+from gpbench.model.gaussian import GaussianQ
+from gpbench.model.linalg import JITTER_FIRST, add_to_diagonal, cholesky, mirror_lower, potrf, syrk, trsm, trsv
+from gpbench.model.posterior import Latent
+from gpbench.model.sites import cavity, matched_site, tilted
+from gpbench.optimize.fixed_point import FixedPointOutcome, FixedPointSearch, Proposal
+from gpbench.optimize.maximise import LOG_BOUND
+from gpbench.optimize.unknowns import Part, Unknowns
+from gpbench.schemes import settings
 from gpbench.schemes.base import setting
-from gpbench.schemes.batch_settings import LOG_BOUND
-from gpbench.schemes.binary import binary_likelihood
-from gpbench.schemes.ep.evidence import Climb
+from gpbench.schemes.ep.evidence import EPScheme, EvidenceTraining
 from gpbench.schemes.ep.factors import ProbitFactors
-from gpbench.schemes.ep.full_sites import FullEP
-from gpbench.schemes.ep.settings import EPSettings
-from gpbench.schemes.row_limit import check_row_limit
+from gpbench.schemes.settings import binary_likelihood, check_row_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from gpbench.model.ep_settle import FixedPoint, Outcome
     from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel
-    from gpbench.model.latent import Latent
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
 
-__all__ = ["EP"]
+__all__ = ["EP", "FullEP"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EP(EPSettings):
+class EP(EPScheme):
     """Full EP; hyper-parameters by L-BFGS-B on the log evidence."""
 
     order: str = setting("parallel", "all sites at once, or one after the other", choices=("parallel", "sequential"))
-    max_rows: int = setting(2000, "more rows are refused, as memory grows with their square", minimum=1)
+    max_rows: int = settings.max_rows()
 
     name: ClassVar[str] = "ep"
 
@@ -73,8 +92,9 @@ class EP(EPSettings):
         inducing: InducingRule,  # noqa: ARG002 - Z = X
         likelihood: Likelihood,
         classes: int,
-    ) -> Climb:
-        """A training run at its beginning.
+        rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
+    ) -> EvidenceTraining:
+        """Training at its beginning.
 
         Raises
         ------
@@ -82,53 +102,177 @@ class EP(EPSettings):
             There are too many rows.
         """
         check_row_limit(self.name, len(X), max_rows=self.max_rows)
-        return Climb(self, _Evidence(self, X[0 : len(X)], y), likelihood, classes)
+        return EvidenceTraining(self, _Evidence(self, X[0 : len(X)], y), likelihood, classes)
 
 
 class _Evidence:
     """log Z as a function of θ."""
 
-    def __init__(self, settings: EP, X: Array, y: Labels) -> None:
-        self._kernel = settings.initial_kernel(X)
+    def __init__(self, scheme: EP, X: Array, y: Labels) -> None:
+        self._kernel = scheme.initial_kernel(X)
         self._X = np.asarray(X, dtype=np.float64)
         self._factors = ProbitFactors(np.where(np.asarray(y) == 1, 1.0, -1.0))
-        self._learn, self._sequential = settings.hyperparameters == "learned", settings.order == "sequential"
-        self.x0 = self._kernel.theta if self._learn else np.empty(0)
-        self.box = np.full(len(self.x0), -LOG_BOUND), np.full(len(self.x0), LOG_BOUND)
+        self._sequential = scheme.order == "sequential"
+        learns = scheme.hyperparameters == "learned"
+        self.unknowns = Unknowns(theta=Part(value=self._kernel.theta, free=learns, low=-LOG_BOUND, high=LOG_BOUND))
         self.sites = self._factors.start()
 
-    def at(self, x: Array, *, sites: Array, search: FixedPoint, jitters: Sequence[float] | None) -> _State:
-        kernel: Kernel = self._kernel.with_theta(x) if self._learn else self._kernel
-        run = FullEP(
-            kernel,
+    def at(
+        self,
+        values: Mapping[str, Array],
+        *,
+        sites: Array,
+        search: FixedPointSearch,
+        jitters: Sequence[float] | None,
+        check: Callable[[], None],
+    ) -> FullEP:
+        return FullEP(
+            self._kernel.with_theta(values["theta"]),
             self._X,
             self._factors,
             x=sites,
             search=search,
             jitter=None if jitters is None else jitters[0],
             sequential=self._sequential,
+            check=check,
         )
-        return _State(run)
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    run: FullEP
+class FullEP:
+    """EP at a kernel, run to its fixed point.
 
-    @property
-    def log_z(self) -> float:
-        return self.run.log_z
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (n, d)
+    factors : ProbitFactors
+    x : (2 n,)
+        Sites to start from, τ and then b.
+    search : FixedPointSearch
+    jitter : float, optional
+        Absolute jitter of K; by default 1e-6 of its mean diagonal. EP itself needs none.
+    sequential : bool
+        Site after site instead of all at once.
+    check : callable
+        Called before each update; may raise to end training.
 
-    @property
-    def outcome(self) -> Outcome:
-        return self.run.outcome
+    Attributes
+    ----------
+    log_z : float
+        Log evidence (nats).
+    outcome : FixedPointOutcome
+        The sites and how they settled.
+    mean, var : (n,)
+        Of q(f) at the rows.
+
+    Raises
+    ------
+    NumericalError
+        A number is not finite.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Array,
+        factors: ProbitFactors,
+        *,
+        x: Array,
+        search: FixedPointSearch,
+        jitter: float | None = None,
+        sequential: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.kernel, self._X, self._y, self._factors, self._check = kernel, X, factors.y, factors, check
+        self._features = kernel.bind(X)
+        K = self._features.gram()
+        self.jitter = JITTER_FIRST * float(np.trace(K)) / len(X) if jitter is None else jitter
+        add_to_diagonal(K, self.jitter)
+        if not np.isfinite(np.trace(K)):
+            raise NumericalError(f"the prior covariance must be finite; got a trace of {np.trace(K)}")
+        self._K = K
+        self.outcome = self._sweep(x, search) if sequential else search.settle(self._update, x)
+        b = self.outcome.x[len(X) :]
+        log_root = float(np.log(np.diag(self._L_B)).sum())
+        sites = factors.evidence(self.outcome.x, self.mean[:, None], self.var[:, None])
+        self.log_z = 0.5 * float(b @ self.mean) - log_root + sites
 
     @property
     def jitters(self) -> tuple[float, ...]:
-        return (self.run.jitter,)
+        """Absolute jitter of K."""
+        return (self.jitter,)
 
-    def slope(self) -> Array:
-        return self.run.gradient()
+    def gradient(self) -> dict[str, Array]:
+        """Gradient of log Z in ``theta`` (P,), for sites at their fixed point."""
+        inverse, info = lapack.dpotri(self._L_B, lower=1)
+        if info != 0:
+            raise NumericalError(f"B of full EP is singular: pivot {info} is zero")
+        root = np.sqrt(self.outcome.x[: len(self._y)])
+        inverse *= -0.5 * root[:, None]
+        inverse *= root
+        adjoint = blas.dsyr(0.5, self.alpha, a=inverse, lower=1, overwrite_a=1)
+        return {"theta": self._features.gram_pullback(mirror_lower(np.tril(adjoint)))[0]}
 
     def latents(self) -> tuple[Latent, ...]:
-        return (self.run.latent(),)
+        """The one latent function with q(u), Z = X; holds copies.
+
+        Raises
+        ------
+        NumericalError
+            K is not positive definite with any jitter.
+        """
+        gram = self._features.gram()
+        try:
+            L, jitter = cholesky(gram, what="K of full EP", jitter=self.jitter)
+        except NumericalError:
+            L, jitter = cholesky(gram, what="K of full EP")
+        n = len(self._y)
+        tau, b = self.outcome.x[:n], self.outcome.x[n:]
+        q = GaussianQ.of_sites(syrk(L * np.sqrt(tau)[:, None], trans=True), L.T @ b)
+        return (Latent(self.kernel, self._X, q.mean, q.root, form=q.form, jitter=jitter),)
+
+    def _update(self, x: Array) -> Proposal:
+        """Posterior from sites, and the parallel update."""
+        self._check()
+        n, K = len(self._y), self._K
+        tau, b = x[:n], x[n:]
+        root = np.sqrt(tau)
+        V = K * root[:, None]
+        B = V * root
+        add_to_diagonal(B, 1.0)
+        self._L_B = potrf(B, what="B of full EP", overwrite=True)
+        V = trsm(self._L_B, V, overwrite=True)
+        self.var = np.maximum(np.diag(K) - np.einsum("ij,ij->j", V, V), 0.0)
+        self._V = V
+        inner = trsv(self._L_B, trsv(self._L_B, root * (K @ b)), trans=True)
+        self.alpha = b - root * inner
+        self.mean = K @ self.alpha
+        if not math.isfinite(float(self.mean.sum())):
+            raise NumericalError("the posterior mean of full EP must be finite")
+        return self._factors.propose(x, self.mean[:, None], self.var[:, None])
+
+    def _sweep(self, x: Array, search: FixedPointSearch) -> FixedPointOutcome:
+        """Sequential updates; what ends them is the parallel update's change after each sweep."""
+        n, x = len(self._y), x.copy()
+        change = math.inf
+        for iteration in range(1, search.limit + 1):
+            target, weights = self._update(x)
+            change = float(np.max(weights * np.abs(target - x)))
+            if change <= search.tolerance:
+                return FixedPointOutcome(x, change, iteration, True, 0)
+            covariance, mean = self._K - self._V.T @ self._V, self.mean.copy()
+            covariance = np.asfortranarray(covariance)
+            for i in range(n):
+                column = covariance[:, i].copy()
+                at = slice(i, i + 1)
+                mu, var = mean[at], column[at]
+                out = cavity(mu, var, tau=x[at], b=x[n + i : n + i + 1])
+                moments = tilted(self._y[at] * out.mean, 1.0 + out.var)
+                tau, b = matched_site(moments, mean=out.mean, var=out.var, rest=1.0, sign=self._y[at])
+                d_tau, d_b = float(tau[0] - x[i]), float(b[0] - x[n + i])
+                x[i], x[n + i] = tau[0], b[0]
+                shrink = d_tau / (1.0 + d_tau * column[i])
+                mean += column * (d_b * (1.0 - shrink * column[i]) - shrink * mu[0])
+                covariance = blas.dger(-shrink, column, column, a=covariance, overwrite_a=1)
+        self._update(x)
+        return FixedPointOutcome(x, change, search.limit, False, 0)

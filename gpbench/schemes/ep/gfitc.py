@@ -26,34 +26,34 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gpbench.schemes.base import setting
-from gpbench.schemes.batch_settings import LOG_BOUND
-from gpbench.schemes.ep.evidence import Climb
+from gpbench.model.basis import BLOCK_ROWS
+from gpbench.optimize.maximise import LOG_BOUND
+from gpbench.optimize.unknowns import Part, Unknowns
+from gpbench.schemes import settings
+from gpbench.schemes.ep.evidence import EPScheme, EvidenceTraining
 from gpbench.schemes.ep.factors import ProbitFactors, SiteFactors, StepFactors
-from gpbench.schemes.ep.fitc import Workspace
-from gpbench.schemes.ep.gfitc_state import GfitcState, settle_gfitc
-from gpbench.schemes.ep.settings import EPSettings
-from gpbench.schemes.ep_targets import ep_likelihood
-from gpbench.schemes.settings import GPSettings
+from gpbench.schemes.ep.fitc import KEEP_BYTES, FitcPosterior, FitcPrior, Workspace
+from gpbench.schemes.settings import GPSettings, ep_likelihood
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from gpbench.model.ep_settle import FixedPoint
     from gpbench.model.inducing import InducingRule
-    from gpbench.model.latent import Latent
+    from gpbench.model.kernels import Kernel
     from gpbench.model.likelihoods import Likelihood
+    from gpbench.model.posterior import Latent
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.fixed_point import FixedPointOutcome, FixedPointSearch, Proposal
 
-__all__ = ["GFITC"]
+__all__ = ["GFITC", "GfitcState", "settle_gfitc"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GFITC(EPSettings, GPSettings):
+class GFITC(EPScheme, GPSettings):
     """Generalised FITC; hyper-parameters and inducing inputs by L-BFGS-B on the log evidence."""
 
-    learn_inducing: bool = setting(True, "whether the inducing inputs are optimised")
-    block_rows: int = setting(1024, "rows looked at together; bounds the memory", minimum=1)
+    learn_inducing: bool = settings.learn_inducing()
+    block_rows: int = settings.block_rows()
 
     name: ClassVar[str] = "gfitc"
 
@@ -67,52 +67,57 @@ class GFITC(EPSettings, GPSettings):
         """
         return ep_likelihood(self.name, task, n_classes)
 
-    def start(self, X: Rows, y: Labels, *, inducing: InducingRule, likelihood: Likelihood, classes: int) -> Climb:
-        """A training run at its beginning."""
-        return Climb(self, _Evidence(self, X, y, inducing=inducing, classes=classes), likelihood, classes)
+    def start(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,  # noqa: ARG002 - the rule has its own
+    ) -> EvidenceTraining:
+        """Training at its beginning."""
+        return EvidenceTraining(self, _Evidence(self, X, y, inducing=inducing, classes=classes), likelihood, classes)
 
 
 class _Evidence:
-    """log Z as a function of θ and Z of all latent functions, those of the first one coming first.
+    """log Z as a function of θ and Z of all latent functions: ``theta0`` and ``Z0`` of the first, and so on.
 
     Inducing inputs are measured in their own standard deviations, which makes the search indifferent to the units of X.
     """
 
-    def __init__(self, settings: GFITC, X: Rows, y: Labels, *, inducing: InducingRule, classes: int) -> None:
-        self._X, self._size, self._work = X, settings.block_rows, Workspace()
-        self._kernel = settings.initial_kernel(X)
-        F = 1 if classes == 2 else classes
-        self._Z = [inducing.for_latent(c).choose(X) for c in range(F)]
+    def __init__(self, scheme: GFITC, X: Rows, y: Labels, *, inducing: InducingRule, classes: int) -> None:
+        self._X, self._size, self._work = X, scheme.block_rows, Workspace()
+        self._kernel = scheme.initial_kernel(X)
+        self._F = 1 if classes == 2 else classes
         self._factors: SiteFactors
         if classes == 2:
             self._factors = ProbitFactors(np.where(np.asarray(y) == 1, 1.0, -1.0))
         else:
             self._factors = StepFactors(y, classes)
-        self._theta, self._moves = settings.hyperparameters == "learned", settings.learn_inducing
-        spread = self._Z[0].std(axis=0)
-        self._unit = np.where(spread > 0, spread, 1.0)
-        first = [(self._kernel.theta, Z / self._unit) for Z in self._Z]
-        self.x0 = self._flat(first)
-        limit = self._flat([(np.full(len(theta), LOG_BOUND), np.full(Z.shape, np.inf)) for theta, Z in first])
-        self.box = -limit, limit
+        first = [inducing.for_latent(c).choose(X) for c in range(self._F)]
+        spread = first[0].std(axis=0)
+        unit = np.where(spread > 0, spread, 1.0)
+        learns, parts = scheme.hyperparameters == "learned", {}
+        for c, Z in enumerate(first):
+            parts[f"theta{c}"] = Part(value=self._kernel.theta, free=learns, low=-LOG_BOUND, high=LOG_BOUND)
+            parts[f"Z{c}"] = Part(value=Z, free=scheme.learn_inducing, unit=unit)
+        self.unknowns = Unknowns(**parts)
         self.sites = self._factors.start()
 
-    def at(self, x: Array, *, sites: Array, search: FixedPoint, jitters: Sequence[float] | None) -> _State:
-        kernels, inducing = [], []
-        P, place = self._kernel.theta.size, 0
-        for first in self._Z:
-            kernel, Z = self._kernel, first
-            if self._theta:
-                kernel = kernel.with_theta(x[place : place + P])
-                place += P
-            if self._moves:
-                Z = x[place : place + Z.size].reshape(first.shape) * self._unit
-                place += Z.size
-            kernels.append(kernel)
-            inducing.append(Z)
+    def at(
+        self,
+        values: Mapping[str, Array],
+        *,
+        sites: Array,
+        search: FixedPointSearch,
+        jitters: Sequence[float] | None,
+        check: Callable[[], None],
+    ) -> _Settled:
         state = settle_gfitc(
-            kernels,
-            inducing,
+            [self._kernel.with_theta(values[f"theta{c}"]) for c in range(self._F)],
+            [values[f"Z{c}"] for c in range(self._F)],
             self._X,
             self._factors,
             x=sites,
@@ -120,42 +125,127 @@ class _Evidence:
             jitters=jitters,
             size=self._size,
             work=self._work,
+            check=check,
         )
-        return _State(self, state)
-
-    def slope(self, state: GfitcState) -> Array:
-        """Gradient in the unknowns."""
-        pairs = zip(*state.gradient(), strict=True)
-        return self._flat([(dtheta, dZ * self._unit) for dtheta, dZ in pairs])
-
-    def _flat(self, parts: Sequence[tuple[Array, Array]]) -> Array:
-        pieces = [np.empty(0)]
-        for theta, Z in parts:
-            if self._theta:
-                pieces.append(theta)
-            if self._moves:
-                pieces.append(Z.reshape(-1))
-        return np.concatenate(pieces)
+        return _Settled(state)
 
 
-class _State:
-    """A settled state; once its slope is known, all that is as long as the rows is let go, since the best is kept."""
+class _Settled:
+    """A settled state; once its gradient is known, what is as long as the rows is let go, since the best is kept."""
 
-    def __init__(self, evidence: _Evidence, state: GfitcState) -> None:
-        self._evidence = evidence
+    def __init__(self, state: GfitcState) -> None:
         self._state: GfitcState | None = state
         self._latents: tuple[Latent, ...] = ()
         self.log_z, self.outcome = state.log_z, state.outcome
         self.jitters = tuple(prior.basis.jitter for prior in state.priors)
 
-    def slope(self) -> Array:
+    def gradient(self) -> dict[str, Array]:
         state = self._state
         assert state is not None
-        gradient = self._evidence.slope(state)
+        found: dict[str, Array] = {}
+        for c, (dtheta, dZ) in enumerate(zip(*state.gradient(), strict=True)):
+            found |= {f"theta{c}": dtheta, f"Z{c}": dZ}
         for prior in state.priors:
             prior.release()
         self._latents, self._state = state.latents(), None
-        return gradient
+        return found
 
     def latents(self) -> tuple[Latent, ...]:
         return self._latents if self._state is None else self._state.latents()
+
+
+@dataclass(frozen=True, eq=False)
+class GfitcState:
+    """EP at its fixed point.
+
+    Attributes
+    ----------
+    priors, posteriors : tuple
+        One for each latent function.
+    log_z : float
+        Log evidence (nats).
+    outcome : FixedPointOutcome
+        The sites and how they settled.
+    """
+
+    priors: tuple[FitcPrior, ...]
+    posteriors: tuple[FitcPosterior, ...]
+    log_z: float
+    outcome: FixedPointOutcome
+
+    @property
+    def jitter(self) -> float:
+        """The largest jitter of the latent functions' K_mm."""
+        return max(prior.basis.jitter for prior in self.priors)
+
+    def gradient(self) -> tuple[list[Array], list[Array]]:
+        """Gradients of log Z in each latent function's ``theta`` (P,) and Z (M, d)."""
+        pairs = [prior.gradient(at) for prior, at in zip(self.priors, self.posteriors, strict=True)]
+        return [dtheta for dtheta, _ in pairs], [dZ for _, dZ in pairs]
+
+    def latents(self) -> tuple[Latent, ...]:
+        """The latent functions."""
+        return tuple(prior.latent(at) for prior, at in zip(self.priors, self.posteriors, strict=True))
+
+
+def settle_gfitc(
+    kernels: Sequence[Kernel],
+    inducing: Sequence[Array],
+    X: Rows,
+    factors: SiteFactors,
+    *,
+    x: Array,
+    search: FixedPointSearch,
+    jitters: Sequence[float] | None = None,
+    size: int = BLOCK_ROWS,
+    work: Workspace | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> GfitcState:
+    """Run EP to its fixed point.
+
+    Parameters
+    ----------
+    kernels, inducing : sequences
+        Kernel and Z (M, d) of each latent function.
+    X : (n, d)
+    factors : SiteFactors
+    x : (k,)
+        Sites to start from.
+    search : FixedPointSearch
+    jitters : sequence of float, optional
+        Absolute jitters; by default the ladder.
+    size : int
+        Rows in a block.
+    work : Workspace, optional
+        Buffers to go on with from one call to the next.
+    check : callable
+        Called before each update; may raise to end training.
+
+    Raises
+    ------
+    NumericalError
+        A K_mm is not positive definite, or a number is not finite.
+    """
+    F = len(kernels)
+    keep = 8 * len(X) * sum(len(Z) for Z in inducing) <= KEEP_BYTES
+    fixed = [None] * F if jitters is None else list(jitters)
+    buffers = Workspace() if work is None else work
+    priors = tuple(
+        FitcPrior(kernel, Z, X, jitter=jitter, size=size, keep=keep, work=buffers)
+        for kernel, Z, jitter in zip(kernels, inducing, fixed, strict=True)
+    )
+    mean, var = np.empty((len(X), F), order="F"), np.empty((len(X), F), order="F")
+    posteriors: tuple[FitcPosterior, ...] = ()
+
+    def update(sites: Array) -> Proposal:
+        nonlocal posteriors
+        check()
+        tau, b = factors.totals(sites)
+        posteriors = tuple(prior.posterior(tau[:, c], b[:, c]) for c, prior in enumerate(priors))
+        for c, at in enumerate(posteriors):
+            mean[:, c], var[:, c] = at.mean, at.var
+        return factors.propose(sites, mean, var)
+
+    outcome = search.settle(update, x)
+    log_z = sum(at.log_z for at in posteriors) + factors.evidence(outcome.x, mean, var)
+    return GfitcState(priors, posteriors, log_z, outcome)

@@ -31,10 +31,9 @@ from gpbench.errors import NumericalError
 from gpbench.model.basis import Basis
 from gpbench.model.gaussian import GaussianQ
 from gpbench.model.kl_bound import BoundAt, KLBound
-from gpbench.model.latent import Latent
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.maximise import LOG_BOUND
-from gpbench.optimize.minibatch import Minibatches
+from gpbench.optimize.training import Minibatches
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings as shared
 from gpbench.schemes.base import StopTraining, Training, setting
@@ -267,8 +266,8 @@ class GVISGDTraining(Training):
         self._seen = _LastBatch(observation)
         self._bound = KLBound(kernel, self._seen, size=scheme.batch_size)
         phi = scheme.parts(observation, self._y)
-        parts = {**self._bound.parts(active.Z, log_bound=LOG_BOUND), **phi}
-        self.unknowns = Unknowns(**parts).freeing(["m", "L", *(["theta", *phi] if self._learns else [])])
+        own = Unknowns.of(self._bound.start(active.Z), limits={"theta": LOG_BOUND}).parts
+        self.unknowns = Unknowns(**own, **phi).freeing(["m", "L", *(["theta", *phi] if self._learns else [])])
         self.w, self._box = self.unknowns.x, self.unknowns.bounds
         self.bind()
         if active.y is not None:

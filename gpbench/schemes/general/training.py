@@ -46,8 +46,7 @@ from gpbench.errors import NumericalError, UsageError
 from gpbench.model.basis import Basis
 from gpbench.model.gaussian import GaussianQ
 from gpbench.model.inducing import InducingRule
-from gpbench.model.latent import Latent
-from gpbench.model.posterior import Posterior
+from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.maximise import LOG_BOUND, Point, maximise
 from gpbench.optimize.unknowns import Part, Unknowns
 from gpbench.schemes import settings

@@ -1,4 +1,4 @@
-"""Bounds that are quadratic in f for each row, maximised over q(u) in closed form: site form, value, gradient.
+"""Quadratic replacements of log σ(y f), and their bound maximised over q(u) in closed form: value and gradient.
 
 =========  ==============================================================================  ============
 symbol     meaning                                                                         shape
@@ -7,13 +7,16 @@ a, c, d    log p(y_n | f) is replaced by a_n + c_n f - ½ d_n f², d_n ≥ 0    
 T          whitened features, row t_n = L⁻¹ k(Z, x_n)                                      (n, M)
 κ̃          diagonal of K_nn - K_nm K_mm⁻¹ K_mn                                             (n,)
 C          Cholesky factor of I + Tᵀ diag(d) T                                             (M, M)
-q(v)       N(m_w, S_w), S_w = (C Cᵀ)⁻¹, m_w = S_w Tᵀ c: the best q for these a, c, d
+q(v)       N(m, S), S = (C Cᵀ)⁻¹, m = S Tᵀ c: the best q for these a, c, d
 F          Σ a + ½ |C⁻¹ Tᵀ c|² - Σ log C_jj - ½ Σ d κ̃: the bound at that q                scalar
 =========  ==============================================================================  ============
 
 F's total derivative in kernel and Z is its partial one at q held (envelope theorem), with g = c - d μ and h = -d/2.
-There Tᵀ diag(h) T and Tᵀ g need no sums of their own, as they are ½(I - Λ) and m_w. The value takes one walk over the
+There Tᵀ diag(h) T and Tᵀ g need no sums of their own, as they are ½(I - Λ) and m. The value takes one walk over the
 rows, the gradient a second.
+
+:func:`jaakkola_jordan` is a lower bound (izmailov2016, section 4.1), :func:`taylor` an expansion of second order and
+no bound (section 4.2); y = ±1, and ξ is where a row is expanded.
 """
 
 from __future__ import annotations
@@ -23,16 +26,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gpbench.model.kernel_gradient import KernelGradient
-from gpbench.model.latent import Latent
+from gpbench.model.basis import BLOCK_ROWS, Block, KernelGradient, Moments, features, marginals
+from gpbench.model.gaussian import GaussianQ
+from gpbench.model.likelihoods.bernoulli import dlambda_jj, lambda_jj, log_sigmoid, sigmoid
 from gpbench.model.linalg import trsv
-from gpbench.model.whitened import BLOCK_ROWS, Block, Moments, Whitened, features, marginals
 
 if TYPE_CHECKING:
-    from gpbench.model.basis_old import Basis
+    from gpbench.model.basis import Basis
     from gpbench.model.rows import Array, Rows
 
-__all__ = ["Collapsed", "Quadratic", "RowQuadratics", "collapse", "collapsed_gradient", "finish"]
+__all__ = [
+    "Collapsed",
+    "Pending",
+    "Quadratic",
+    "RowQuadratics",
+    "collapse",
+    "collapsed_gradient",
+    "finish",
+    "jaakkola_jordan",
+    "jaakkola_jordan_slope",
+    "taylor",
+]
 
 
 class Quadratic(NamedTuple):
@@ -41,6 +55,32 @@ class Quadratic(NamedTuple):
     a: Array
     c: Array
     d: Array
+
+
+def jaakkola_jordan(y: Array, xi: Array) -> Quadratic:
+    """Log σ(y f) ≥ y f/2 - ξ/2 + log σ(ξ) - λ(ξ)(f² - ξ²), λ(ξ) = tanh(ξ/2)/(4ξ); tight at f = ±ξ.
+
+    The paper prints tanh(ξ)/(4ξ), with which the inequality does not hold.
+    """
+    lam = lambda_jj(xi)
+    size = np.abs(xi)  # the bound is even in ξ
+    return Quadratic(log_sigmoid(size) - 0.5 * size + lam * np.square(xi), 0.5 * y, 2.0 * lam)
+
+
+def jaakkola_jordan_slope(xi: Array, mu: Array, s: Array) -> Array:
+    """Derivative λ'(ξ)(ξ² - μ² - s) of the bound in ξ where f has mean μ and variance s; zero at (15), ξ² = μ² + s."""
+    return dlambda_jj(xi) * (np.square(xi) - np.square(mu) - s)
+
+
+def taylor(y: Array, xi: Array) -> Quadratic:
+    """Log σ(y f) ≈ log σ(yξ) + φ(f - ξ) - ψ(f - ξ)², φ = y σ(-yξ), ψ = ½ σ(ξ) σ(-ξ).
+
+    The constant log σ(yξ) - φξ - ψξ², which (19) leaves out, is kept: values at different ξ can then be compared.
+    """
+    z = y * xi
+    phi = y * sigmoid(-z)
+    psi = 0.5 * sigmoid(xi) * sigmoid(-xi)
+    return Quadratic(log_sigmoid(z) - phi * xi - psi * np.square(xi), phi + 2.0 * psi * xi, 2.0 * psi)
 
 
 RowQuadratics = Callable[[slice], Quadratic]
@@ -54,21 +94,15 @@ class Collapsed(NamedTuple):
     ----------
     value : float
         F.
-    q : Whitened
-    C : (M, M)
-        Cholesky factor of its precision.
+    q : GaussianQ
+        In precision form: its root is C.
     sums : Moments
         Tᵀ diag(d) T and Tᵀ c.
     """
 
     value: float
-    q: Whitened
-    C: Array
+    q: GaussianQ
     sums: Moments
-
-    def latent(self, basis: Basis) -> Latent:
-        """The latent function; holds copies."""
-        return Latent(basis.kernel, basis.Z, m_w=self.q.m_w, root=self.C, form="precision", jitter=basis.jitter)
 
 
 class Pending:
@@ -92,12 +126,11 @@ def finish(pending: Pending) -> Collapsed:
     NumericalError
         The sums are not finite.
     """
-    q, C = Whitened.of_sites(pending.sums)
-    explained = trsv(C, pending.sums.r)
+    q = GaussianQ.of_sites(pending.sums.G, pending.sums.r)
+    explained = trsv(q.root, pending.sums.r)
     # Σ d κ̃ = Σ d κ - Σ d |t|², and Σ d |t|² is the trace of Tᵀ diag(d) T
     value = pending.constant + 0.5 * float(np.trace(pending.sums.G) + explained @ explained)
-    value -= float(np.log(np.diag(C)).sum())
-    return Collapsed(value, q, C, pending.sums)
+    return Collapsed(value - q.log_root, q, pending.sums)
 
 
 def collapse(basis: Basis, X: Rows, quadratics: RowQuadratics, *, size: int = BLOCK_ROWS) -> Collapsed:
@@ -109,7 +142,7 @@ def collapse(basis: Basis, X: Rows, quadratics: RowQuadratics, *, size: int = BL
         The sums are not finite.
     """
     pending = Pending(len(basis.Z))
-    for rows, part, T in features(basis, X, size=size):
+    for rows, part, T, _ in features(basis, X, size=size, keep=False):
         pending.add(T, basis.kernel.diag(part), quadratics(rows))
     return finish(pending)
 
@@ -136,12 +169,12 @@ def collapsed_gradient(
     """
     gradient = KernelGradient(basis, at.q)
     if see is None:
-        for rows, part, T in features(basis, X, size=size):
+        for rows, part, T, _ in features(basis, X, size=size):
             _, c, d = quadratics(rows)
-            gradient.add(part, T, g=c - d * (T @ at.q.m_w), h=-0.5 * d)
+            gradient.add(part, T, g=c - d * (T @ at.q.mean), h=-0.5 * d)
     else:
         for block in marginals(basis, X, at.q, size=size):
             _, c, d = quadratics(block.rows)
             gradient.add(block.X, block.T, g=c - d * block.mu, h=-0.5 * d)
             see(block)
-    return gradient.total(P=at.sums.symmetric(-0.5), p=at.q.m_w, hold="v")
+    return gradient.total(P=at.sums.symmetric(-0.5), p=at.q.mean, hold="v")

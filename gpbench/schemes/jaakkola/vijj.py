@@ -12,13 +12,12 @@ q(u)      N(μ̂, Σ̂), the best one for given ξ: (12), (13) or (17), (18)
 Ĵ         the bound at that q, (14) or (19), as a function of θ and ξ                      scalar
 ========  ===============================================================================  ==========
 
-The bounds and their maximisation over q are in :mod:`gpbench.schemes.jaakkola.logistic_bounds` and
-:mod:`gpbench.schemes.jaakkola.collapsed`; the walk through Algorithm 1 is in :mod:`gpbench.schemes.jaakkola.run`:
+The bounds and their maximisation over q are in :mod:`gpbench.schemes.jaakkola.collapsed`. Here:
 
 - ``alternate`` (vi-jj, vi-taylor): Algorithm 1. Stage 1, ``updates`` times: ξ from q by (15), ξ² = μ² + s (Taylor:
   ξ = μ), then q from ξ. Stage 2: L-BFGS-B on θ at fixed ξ with ``stage_evaluations`` evaluations. Both are repeated.
 - ``hybrid`` (vi-jj-hybrid): the same with stage 2 over θ and ξ.
-- ``full`` (vi-jj-full): one L-BFGS-B over θ and ξ, from ξ = 1, without stage 1; n more unknowns.
+- :class:`VIJJFull` (vi-jj-full): one L-BFGS-B over θ and ξ, from ξ = 1, without stage 1; n more unknowns.
 
 The inducing inputs stay as the inducing rule gives them. Beyond the paper: Taylor's stage 1 is Newton's method for the
 mode, and its steps are halved where the mode's objective would fall (with a large prior variance full steps oscillate).
@@ -27,41 +26,69 @@ mode, and its steps are halved where the mode's objective would fall (with a lar
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from gpbench.errors import UsageError
-from gpbench.schemes.base import setting
-from gpbench.schemes.batch_settings import BatchSettings
-from gpbench.schemes.jaakkola.run import Run
+from gpbench.model.basis import Basis, marginals
+from gpbench.model.gaussian import GaussianQ
+from gpbench.model.likelihoods.bernoulli import log_sigmoid
+from gpbench.model.posterior import Latent, Posterior
+from gpbench.optimize.lbfgsb import LBFGSB
+from gpbench.optimize.maximise import LOG_BOUND, Point, maximise
+from gpbench.optimize.unknowns import Part, Unknowns
+from gpbench.schemes import settings
+from gpbench.schemes.base import Training, setting
+from gpbench.schemes.jaakkola.collapsed import (
+    Collapsed,
+    Pending,
+    Quadratic,
+    collapse,
+    collapsed_gradient,
+    finish,
+    jaakkola_jordan,
+    jaakkola_jordan_slope,
+    taylor,
+)
+from gpbench.schemes.settings import BinaryScheme
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Callable
 
+    from gpbench.model.basis import Block
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
-    from gpbench.model.rows import Labels, Rows
+    from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.training import StoppedBy
 
-__all__ = ["VIJJ"]
+__all__ = ["VIJJ", "VIJJFull"]
+
+LEAST_XI = 1e-3
+"""Lower limit of ξ where L-BFGS-B moves it: the bound is even in ξ, and flat at 0."""
+SMALLEST_STEP = 2.0**-20
+"""A Newton step is halved down to this; by then the mode is reached to rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class VIJJ(BatchSettings):
-    """Batch maximisation of a quadratic bound of the logit."""
+class VIJJ(BinaryScheme):
+    """Batch maximisation of a quadratic bound of the logit by Algorithm 1."""
 
-    link: str = setting("logit", "link function; the bounds are the logit's", choices=("logit",))
-    memory: int = setting(10, "L-BFGS-B: pairs that the Hessian is approximated from", minimum=1, maximum=100)
+    link: str = settings.link("logit")
     bound: str = setting("jj", "Jaakkola and Jordan's bound, or Taylor's expansion", choices=("jj", "taylor"))
     variant: str = setting(
-        "alternate",
-        "Algorithm 1, with ξ in its second stage too, or all at once",
-        choices=("alternate", "hybrid", "full"),
+        "alternate", "Algorithm 1, or with ξ in its second stage too", choices=("alternate", "hybrid")
     )
     updates: int = setting(3, "closed-form updates of ξ and q in stage 1 (the paper's n_upd)", minimum=1)
     stage_evaluations: int = setting(5, "evaluations of stage 2 (the paper's maxfun)", minimum=1)
+    memory: int = settings.memory(10)
     tolerance: float = setting(
         1e-6, "ends when stages 1 and 2 together raise the bound by less, relatively", minimum=0.0, maximum=1.0
     )
+    max_iterations: int = settings.max_iterations(1000, "evaluations of the bound at most")
+    block_rows: int = settings.block_rows()
 
     name: ClassVar[str] = "vi-jj"
 
@@ -76,7 +103,250 @@ class VIJJ(BatchSettings):
         *,
         inducing: InducingRule,
         likelihood: Likelihood,
+        classes: int,  # noqa: ARG002 - two
         rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
-    ) -> Run:
-        """A training run at its beginning."""
-        return Run(self, X, y, Z=inducing.choose(X), likelihood=likelihood)
+    ) -> AlternatingTraining:
+        """Training at its beginning."""
+        form = jaakkola_jordan if self.bound == "jj" else taylor
+        return AlternatingTraining(self, form, X, y, Z=inducing.choose(X), likelihood=likelihood, first_xi=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VIJJFull(BinaryScheme):
+    """The Jaakkola-Jordan bound under one L-BFGS-B over hyper-parameters and ξ."""
+
+    link: str = settings.link("logit")
+    memory: int = settings.memory(10)
+    gradient_tolerance: float = settings.gradient_tolerance()
+    value_tolerance: float = settings.value_tolerance()
+    max_iterations: int = settings.max_iterations(1000, "evaluations of the bound at most")
+    block_rows: int = settings.block_rows()
+
+    name: ClassVar[str] = "vi-jj-full"
+
+    def start(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,  # noqa: ARG002 - two
+        rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
+    ) -> FullTraining:
+        """Training at its beginning."""
+        return FullTraining(self, jaakkola_jordan, X, y, Z=inducing.choose(X), likelihood=likelihood, first_xi=1.0)
+
+
+class State(NamedTuple):
+    """Kernel at the inducing inputs, ξ (n,), and the best q for them."""
+
+    basis: Basis
+    xi: Array
+    at: Collapsed
+
+
+class Mode(NamedTuple):
+    """A point on the way to the mode of Taylor's stage 1: f = T v (n,), and v (M,)."""
+
+    f: Array
+    v: Array
+
+    def objective(self, y: Array) -> float:
+        """Ψ."""
+        return float(log_sigmoid(y * self.f).sum()) - 0.5 * float(self.v @ self.v)
+
+
+class QuadraticTraining(Training):
+    """What Algorithm 1 and its relatives share: the best state so far, and the search over θ, or θ and ξ.
+
+    Parameters
+    ----------
+    scheme : VIJJ or VIJJFull
+    form : callable
+        The quadratics at labels ±1 and ξ, each (b,).
+    X : (n, d)
+    y : (n,)
+        0 or 1.
+    Z : (M, d)
+    likelihood
+        As in ``fit``.
+    first_xi : float
+    """
+
+    unit = "evaluation"
+
+    def __init__(
+        self,
+        scheme: VIJJ | VIJJFull,
+        form: Callable[[Array, Array], Quadratic],
+        X: Rows,
+        y: Labels,
+        *,
+        Z: Array,
+        likelihood: Likelihood,
+        first_xi: float,
+    ) -> None:
+        super().__init__(limit=scheme.max_iterations)
+        self._form, self._X, self._likelihood = form, X, likelihood
+        self._y = np.where(np.asarray(y) == 1, 1.0, -1.0)
+        self._size = scheme.block_rows
+        self._learns = scheme.hyperparameters == "learned"
+        M = len(Z)
+        prior = Collapsed(-math.inf, GaussianQ.prior(M), Pending(M).sums)
+        self.state = State(Basis(scheme.initial_kernel(X), Z), np.full(len(self._y), first_xi), prior)
+
+    def posterior(self) -> Posterior:
+        """The posterior of the best state so far."""
+        return Posterior((Latent.of(self.state.basis, self.state.at.q),), self._likelihood, classes=2)
+
+    def bound(self) -> float | None:
+        """Ĵ there."""
+        value = self.state.at.value
+        return value if math.isfinite(value) else None
+
+    def _quadratics(self, xi: Array, rows: slice) -> Quadratic:
+        return self._form(self._y[rows], xi[rows])
+
+    def _maximise(self, search: LBFGSB, *, evaluations: int, move_xi: bool) -> StoppedBy:
+        """L-BFGS-B on θ at fixed ξ, or on θ and ξ together, from the best state so far."""
+        kernel, Z, xi = self.state.basis.kernel, self.state.basis.Z, self.state.xi
+        first_xi = np.maximum(xi, LEAST_XI) if move_xi else xi
+        unknowns = Unknowns(
+            theta=Part(value=kernel.theta, free=self._learns, low=-LOG_BOUND, high=LOG_BOUND),
+            xi=Part(value=first_xi, free=move_xi, low=LEAST_XI),
+        )
+        last = self.trainer.count + evaluations
+        held = self.state.basis
+
+        def begin(x: Array) -> None:
+            nonlocal held
+            held = Basis(kernel.with_theta(unknowns.values(x)["theta"]), Z)  # a new jitter
+
+        def objective(x: Array) -> Point[State]:
+            at = unknowns.values(x.copy())
+            basis = Basis(kernel.with_theta(at["theta"]), Z, jitter=held.jitter) if self._learns else held
+            state, gradient = self._evaluated(basis, at["xi"], by_xi=move_xi)
+            return Point(state.at.value, unknowns.gradient(gradient), state)
+
+        def evaluated(state: State, value: float) -> None:
+            self.state = state
+            self.trainer.report(value)
+
+        return maximise(
+            objective,
+            unknowns.x,
+            search=search,
+            evaluations=lambda: last - self.trainer.count,
+            bounds=unknowns.bounds,
+            begin=begin,
+            on_evaluation=evaluated,
+        ).stopped_by
+
+    def _evaluated(self, basis: Basis, xi: Array, *, by_xi: bool) -> tuple[State, dict[str, Array]]:
+        """The best q at θ and ξ, and the gradient of Ĵ."""
+        slope = np.empty(len(xi)) if by_xi else None
+
+        def see(block: Block) -> None:
+            if slope is not None:
+                slope[block.rows] = jaakkola_jordan_slope(xi[block.rows], block.mu, block.s)
+
+        def quadratics(rows: slice) -> Quadratic:
+            return self._quadratics(xi, rows)
+
+        at = collapse(basis, self._X, quadratics, size=self._size)
+        see_blocks = None if slope is None else see
+        by_theta, _ = collapsed_gradient(basis, self._X, quadratics, at=at, size=self._size, see=see_blocks)
+        gradient = {"theta": by_theta} if slope is None else {"theta": by_theta, "xi": slope}
+        return State(basis, xi, at), gradient
+
+
+class FullTraining(QuadraticTraining):
+    """vi-jj-full: everything at once."""
+
+    def __init__(self, scheme: VIJJFull, *arguments: Any, **more: Any) -> None:
+        super().__init__(scheme, *arguments, **more)
+        self._search = LBFGSB(
+            memory=scheme.memory,
+            gradient_tolerance=scheme.gradient_tolerance,
+            value_tolerance=scheme.value_tolerance,
+        )
+
+    def train(self) -> StoppedBy:
+        """One search, begun again after a failed line search while that gains anything."""
+        return self._maximise(self._search, evaluations=self.trainer.left, move_xi=True)
+
+
+class AlternatingTraining(QuadraticTraining):
+    """Algorithm 1."""
+
+    def __init__(self, scheme: VIJJ, *arguments: Any, **more: Any) -> None:
+        super().__init__(scheme, *arguments, **more)
+        self._scheme = scheme
+        self._mode: Mode | None = None
+
+    def train(self) -> StoppedBy:
+        """Both stages in turn, until the bound stands still or the evaluations are used up."""
+        scheme, trainer = self._scheme, self.trainer
+        q = GaussianQ(np.zeros(len(self.state.basis.Z)), self.state.basis.L_inv, "covariance")  # q(u) = N(0, I)
+        while trainer.left > 0:
+            before = self.state.at.value
+            self._stage_1(q)
+            if self._learns and trainer.left > 0:
+                evaluations = min(scheme.stage_evaluations, trainer.left)
+                self._maximise(
+                    LBFGSB(memory=scheme.memory), evaluations=evaluations, move_xi=scheme.variant == "hybrid"
+                )
+            q = self.state.at.q
+            change = abs(self.state.at.value - before)
+            if math.isfinite(change) and change <= scheme.tolerance * max(1.0, abs(before)):
+                return "converged"
+        return "iterations"
+
+    def _stage_1(self, q: GaussianQ) -> None:
+        """Closed-form updates: ξ from q, then the best q for ξ."""
+        self._mode = None
+        for _ in range(min(self._scheme.updates, self.trainer.left)):
+            self.state = self._update(q) if self._scheme.bound == "jj" else self._newton(q)
+            q = self.state.at.q
+            self.trainer.report(self.state.at.value)
+
+    def _update(self, q: GaussianQ) -> State:
+        """ξ² = μ² + s (15) and the q that is best for it, (12) and (13), in one walk over the rows."""
+        basis, xi = self.state.basis, np.empty(len(self._y))
+        pending = Pending(len(basis.Z))
+        for block in marginals(basis, self._X, q, size=self._size, keep=False):
+            xi[block.rows] = np.sqrt(np.square(block.mu) + block.s)
+            pending.add(block.T, basis.kernel.diag(block.X), self._quadratics(xi, block.rows))
+        return State(basis, xi, finish(pending))
+
+    def _newton(self, q: GaussianQ) -> State:
+        """ξ = μ and the q that is best for it, (17) and (18); a shorter step where the mode's objective would fall.
+
+        That objective is Ψ(v) = Σ log σ(y f) - ½|v|², f = T v: on the line between two v, f moves on a line too.
+        """
+        basis, f = self.state.basis, np.empty(len(self._y))
+        for block in marginals(basis, self._X, q, size=self._size, keep=False):
+            f[block.rows] = block.mu
+        here = Mode(f, q.mean)
+        if self._mode is not None:
+            here = _towards(here, self._mode, self._y)
+        self._mode = here
+
+        def quadratics(rows: slice) -> Quadratic:
+            return self._quadratics(here.f, rows)
+
+        return State(basis, here.f, collapse(basis, self._X, quadratics, size=self._size))
+
+
+def _towards(target: Mode, start: Mode, y: Array) -> Mode:
+    """The first point of start + (target - start) / 2^k, k = 0, 1 ..., that is no worse than the start."""
+    before = start.objective(y)
+    slack = 1e-12 * abs(before)  # rounding, at the mode
+    step = 1.0
+    while step >= SMALLEST_STEP:
+        point = Mode(*((1.0 - step) * a + step * b for a, b in zip(start, target, strict=True)))
+        if point.objective(y) >= before - slack:
+            return point
+        step *= 0.5
+    return start

@@ -1,34 +1,40 @@
-"""Training of schemes whose bound is maximised over q in an inner loop, at each evaluation of an outer search.
+"""What schemes share whose bound is maximised over q in an inner loop, at each evaluation of an outer search.
 
 The outer unknowns are θ, the logarithms of the kernel's hyper-parameters, and Z, where there are inducing inputs to
 learn. At the inner optimum the gradient in them is that at q held (envelope theorem), exact there and nowhere else: so
 the inner loop is run to a tight tolerance, from where it ended before. Jitter keeps its absolute value while a search
-runs, since one that follows θ would need a gradient; where a search ends for want of a good step, mostly because that
-jitter no longer suffices, it starts again with a new one.
+runs, since one that follows θ would need a gradient.
+
+Two of the inner problems are maximised by Newton's method with a line search, in the M whitened unknowns of a mean:
+their Hessian is -(I + Tᵀ diag(w) T) with w >= 0, so that no eigenvalue is nearer to zero than -1, the optimum is
+unique, and no jitter is needed.
 """
 
 from __future__ import annotations
 
-import math
-from abc import abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from gpbench.schemes.base import setting
-from gpbench.schemes.batch_settings import LOG_BOUND, BatchSettings, Evaluations, OptimizerChoice
+from gpbench.model.linalg import add_to_diagonal, potrf, trsv
+from gpbench.optimize.maximise import LOG_BOUND, Point, maximise
+from gpbench.optimize.unknowns import Part, Unknowns
+from gpbench.schemes.base import Training
 
 if TYPE_CHECKING:
-    from gpbench.model.inducing import InducingRule
-    from gpbench.model.kernels import Kernel
-    from gpbench.model.likelihoods import Likelihood
-    from gpbench.model.posterior import Predictor
-    from gpbench.model.rows import Array, Labels, Rows
-    from gpbench.optimize.search import Reason
-    from gpbench.schemes.base import OnStep
+    from collections.abc import Callable
 
-__all__ = ["Inner", "NestedRun", "NestedScheme", "Solved"]
+    from gpbench.model.basis import Moments
+    from gpbench.model.kernels import Kernel
+    from gpbench.model.posterior import Predictor
+    from gpbench.model.rows import Array
+    from gpbench.optimize.search import Search
+    from gpbench.optimize.training import StoppedBy
+
+__all__ = ["Inner", "InnerPoint", "NestedTraining", "Solved", "maximise_newton"]
+
+_SUFFICIENT = 1e-4
+_ROUNDING = 1e-12
 
 
 class Solved(Protocol):
@@ -56,13 +62,12 @@ class Solved(Protocol):
 
 
 S = TypeVar("S", bound=Solved)
-P_co = TypeVar("P_co", bound="Predictor", covariant=True)
 
 
-class Inner(Protocol[S, P_co]):
+class Inner(Protocol[S]):
     """The inner problem."""
 
-    def solve(self, kernel: Kernel, Z: Array, *, jitter: float | None, warm: S | None) -> S:
+    def solve(self, kernel: Kernel, Z: Array, *, jitter: float | None, warm: S | None, check: Callable[[], None]) -> S:
         """Maximise over q.
 
         Parameters
@@ -73,6 +78,8 @@ class Inner(Protocol[S, P_co]):
             Absolute; None: as little as is needed.
         warm : Solved or None
             Where to start.
+        check : callable
+            To be called now and then in a long loop: raises StopTraining past a limit.
 
         Raises
         ------
@@ -83,51 +90,17 @@ class Inner(Protocol[S, P_co]):
     def gradient(self, at: S) -> tuple[Array, Array]:
         """Gradient of the bound in θ (P,) and Z (M, d), at the inner optimum."""
 
-    def posterior(self, at: S, facts: dict[str, object]) -> P_co:
+    def posterior(self, at: S) -> Predictor:
         """What predicts."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NestedScheme(OptimizerChoice, BatchSettings):
-    """A sparse scheme of the probit with an inner loop; a subclass says in ``inner_problem`` what that is."""
-
-    link: str = setting("probit", "link function; the bound is the probit's", choices=("probit",))
-    learn_inducing: bool = setting(True, "whether the inducing inputs are optimised")
-
-    @abstractmethod
-    def inner_problem(
-        self, X: Rows, y: Labels, *, likelihood: Likelihood, rng: np.random.Generator
-    ) -> Inner[Any, Predictor]:
-        """The inner problem."""
-
-    def start(
-        self,
-        X: Rows,
-        y: Labels,
-        *,
-        inducing: InducingRule,
-        likelihood: Likelihood,
-        rng: np.random.Generator,
-    ) -> NestedRun[Any, Predictor]:
-        """A training run at its beginning."""
-        return NestedRun(
-            self,
-            self.inner_problem(X, y, likelihood=likelihood, rng=rng),
-            kernel=self.initial_kernel(X),
-            Z=inducing.choose(X),
-            learn_theta=self.hyperparameters == "learned",
-            learn_Z=self.learn_inducing,
-            limit=self.max_iterations,
-        )
-
-
-class NestedRun(Generic[S, P_co]):
-    """One fit.
+class NestedTraining(Training, Generic[S]):
+    """The outer search; keeps the best state.
 
     Parameters
     ----------
-    settings : OptimizerChoice
     inner : Inner
+    search : Search
     kernel : Kernel
         With its first hyper-parameters.
     Z : (M, d)
@@ -138,10 +111,12 @@ class NestedRun(Generic[S, P_co]):
         Evaluations at most.
     """
 
+    unit = "evaluation"
+
     def __init__(
         self,
-        settings: OptimizerChoice,
-        inner: Inner[S, P_co],
+        inner: Inner[S],
+        search: Search,
         *,
         kernel: Kernel,
         Z: Array,
@@ -149,89 +124,146 @@ class NestedRun(Generic[S, P_co]):
         learn_Z: bool,
         limit: int,
     ) -> None:
-        self._settings, self._inner, self._kernel, self._shape = settings, inner, kernel, Z.shape
-        self._x = np.concatenate([kernel.theta, Z.ravel()])
-        theta = np.arange(kernel.theta.size if learn_theta else 0)
-        inputs = np.arange(kernel.theta.size, self._x.size if learn_Z else kernel.theta.size)
-        self._free = np.concatenate([theta, inputs])
-        self.stopped_by = "on_step"
-        self.inner_steps = self.unsettled = 0
-        self.evaluations = Evaluations(limit, posterior=self.posterior)
-        self._best = self._solve(self._x, jitter=None, warm=None)
-        self._latest = self._best
-
-    @property
-    def moment(self) -> str:
-        """Where it stands, for messages."""
-        return f"evaluation {self.evaluations.count}"
-
-    def train(self, on_step: OnStep) -> None:
-        """Climb until nothing rises or the evaluations are used up."""
-        self.evaluations.on_step = on_step
-        if not len(self._free):
-            self.evaluations.report(self._best.value)
-            self.stopped_by = "converged"
-            return
-        reason: Reason = "evaluations"
-        while self.evaluations.left > 0:
-            before = self._best.value if self.evaluations.count else -math.inf
-            reason = self._climb()
-            if reason != "line search" or self._best.value - before <= self._settings.value_tolerance * abs(before):
-                break
-        ended = self.evaluations.left <= 0 or reason in {"evaluations", "iterations"}
-        self.stopped_by = "iterations" if ended else "converged"
-
-    def posterior(self) -> P_co:
-        """The posterior of the best state so far."""
-        facts: dict[str, object] = {
-            "iterations": self.evaluations.count,
-            "stopped_by": self.stopped_by,
-            "jitter": self._best.jitter,
-            "bound": self._best.value,
-            "inner_steps": self.inner_steps,
-            "unsettled": self.unsettled,
-            "hyperparameters": self._best.kernel.values(),
-        }
-        return self._inner.posterior(self._best, facts)
-
-    def _climb(self) -> Reason:
-        """Search from the best state so far, with the jitter that it needs."""
-        if self.evaluations.count:
-            self._best = self._latest = self._solve(self._x, jitter=None, warm=self._best)
-        jitter = self._best.jitter
-        tried, trial = self._x.copy(), self._best
-        start, fresh = self._x[self._free], True
-
-        def objective(values: Array) -> tuple[float, Array]:
-            nonlocal trial, fresh
-            tried[self._free] = values
-            if not (fresh and np.array_equal(values, start)):  # the first point has been solved already
-                trial = self._solve(tried, jitter=jitter, warm=self._latest)
-                self._latest = trial
-            fresh = False
-            gradient = np.concatenate([part.ravel() for part in self._inner.gradient(trial)])
-            return trial.value, gradient[self._free]
-
-        def evaluated(value: float, *, improved: bool) -> None:  # noqa: ARG001 - the best one's is reported
-            if improved:
-                self._x, self._best = tried.copy(), trial
-            self.evaluations.report(self._best.value)
-
-        limit = np.full(self._x.size, np.inf)
-        limit[: self._kernel.theta.size] = LOG_BOUND
-        outcome = self._settings.climber().maximise(
-            objective,
-            start,
-            max_evaluations=self.evaluations.left,
-            bounds=(-limit[self._free], limit[self._free]),
-            on_evaluation=evaluated,
+        super().__init__(limit=limit)
+        self._inner, self._search, self._kernel = inner, search, kernel
+        self._unknowns = Unknowns(
+            theta=Part(value=kernel.theta, free=learn_theta, low=-LOG_BOUND, high=LOG_BOUND),
+            Z=Part(value=Z, free=learn_Z),
         )
-        return outcome.reason
+        self._inner_steps = self._unsettled = 0
+        self._best = self._latest = self._solve(self._unknowns.x, jitter=None, warm=None)
+
+    def train(self) -> StoppedBy:
+        """Search until nothing is gained or the evaluations are used up."""
+        if not self._unknowns.size:
+            self.trainer.report(self._best.value)
+            return "converged" if self._best.settled else "iterations"
+        solved: tuple[Array, S] | None = self._unknowns.x, self._best  # the first point of a search
+        jitter = self._best.jitter
+
+        def begin(x: Array) -> None:
+            nonlocal solved, jitter
+            if self.trainer.count:  # a new jitter
+                self._latest = self._solve(x, jitter=None, warm=self._best)
+                solved, jitter = (x, self._latest), self._latest.jitter
+
+        def objective(x: Array) -> Point[S]:
+            nonlocal solved
+            if solved is not None and np.array_equal(x, solved[0]):
+                at = solved[1]
+            else:
+                at = self._latest = self._solve(x, jitter=jitter, warm=self._latest)
+            solved = None
+            theta, Z = self._inner.gradient(at)
+            return Point(at.value, self._unknowns.gradient({"theta": theta, "Z": Z}), at)
+
+        def evaluated(best: S, value: float) -> None:
+            self._best = best
+            self.trainer.report(value)
+
+        return maximise(
+            objective,
+            self._unknowns.x,
+            search=self._search,
+            evaluations=lambda: self.trainer.left,
+            bounds=self._unknowns.bounds,
+            begin=begin,
+            on_evaluation=evaluated,
+        ).stopped_by
+
+    def posterior(self) -> Predictor:
+        """The posterior of the best state so far."""
+        return self._inner.posterior(self._best)
+
+    def bound(self) -> float:
+        """The bound there."""
+        return self._best.value
+
+    def facts(self) -> dict[str, Any]:
+        """Inner iterations in all, and evaluations whose inner loop did not converge."""
+        return {"inner_steps": self._inner_steps, "unsettled": self._unsettled}
 
     def _solve(self, x: Array, *, jitter: float | None, warm: S | None) -> S:
-        P = self._kernel.theta.size
-        kernel = self._kernel.with_theta(x[:P])
-        found = self._inner.solve(kernel, x[P:].reshape(self._shape).copy(), jitter=jitter, warm=warm)
-        self.inner_steps += found.inner_steps
-        self.unsettled += not found.settled
+        at = self._unknowns.values(x)
+        kernel, Z = self._kernel.with_theta(at["theta"]), np.array(at["Z"])
+        found = self._inner.solve(kernel, Z, jitter=jitter, warm=warm, check=self.trainer.check)
+        self._inner_steps += found.inner_steps
+        self._unsettled += not found.settled
         return found
+
+
+class InnerPoint(Protocol):
+    """The objective at one mean; making it takes a walk over the rows.
+
+    Attributes
+    ----------
+    m_w : (M,)
+    value : float
+        To be maximised.
+    ascent : (M,)
+        Its gradient.
+    sums : Moments
+        Tᵀ diag(w) T.
+    """
+
+    m_w: Array
+    value: float
+    ascent: Array
+    sums: Moments
+
+
+P = TypeVar("P", bound=InnerPoint)
+
+
+def maximise_newton(
+    here: P, move: Callable[[P, Array], P], *, tolerance: float, limit: int, check: Callable[[], None]
+) -> tuple[P, int, bool]:
+    """Newton's method to the optimum.
+
+    Parameters
+    ----------
+    here : InnerPoint
+        Where to start; counts as the first walk.
+    move : callable
+        Makes the point at another mean (M,), from the one before.
+    tolerance : float
+        Converged after the step that was foretold to gain less than half its square; that step squares the error.
+    limit : int
+        Walks over the rows at most.
+    check : callable
+        Called before each walk; may raise to end training.
+
+    Returns
+    -------
+    point, walks, settled
+        The best point, how many walks it took, and whether it converged.
+
+    Raises
+    ------
+    NumericalError
+        The Hessian is not finite.
+    """
+    walks, settled = 1, False
+    while walks < limit and not settled:
+        direction = _direction(here)
+        gain = float(direction @ here.ascent)
+        settled = gain <= tolerance * tolerance
+        rounding, step = _ROUNDING * abs(here.value), 1.0
+        while True:
+            check()
+            there = move(here, here.m_w + step * direction)
+            walks += 1
+            risen = there.value >= here.value + _SUFFICIENT * step * gain - rounding
+            if settled or risen or walks >= limit:
+                break
+            step *= 0.5
+        if there.value >= here.value - rounding:
+            here = there
+    return here, walks, settled
+
+
+def _direction(at: InnerPoint) -> Array:
+    hessian = at.sums.G.copy(order="F")
+    add_to_diagonal(hessian, 1.0)
+    C = potrf(hessian, what="the inner Hessian", overwrite=True)
+    return trsv(C, trsv(C, at.ascent), trans=True)

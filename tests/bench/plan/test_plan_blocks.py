@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
-from gpbench.bench.cell import Limits
+from gpbench.bench.cell import Limits, SplitSpec
 from gpbench.bench.plan.blocks import blocks, runnable
+from gpbench.bench.plan.estimate import estimate
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.reduce import asked_for, quick_form, restricted
-from gpbench.bench.plan.stored import dataset_id, shown, stored_cells
-from gpbench.bench.plan.time import estimate
+from gpbench.bench.plan.run import Shown, stored_results
+from gpbench.bench.result import Result
+from gpbench.bench.sources import dataset_id
 from gpbench.errors import UsageError
 
 HEAD = 'title = "T"\ndatasets = ["german", "breast-cancer-wisconsin"]\n'
@@ -27,7 +31,7 @@ def test_data_set_by_data_set_method_by_method(tmp_path):
     assert labels(found) == [
         (dataset, method) for dataset in ("german", "breast-cancer-wisconsin") for method in ("x-gpc", "linear")
     ]
-    assert [block.place for block in found] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [block.position for block in found] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def test_a_sweep_reaches_the_methods_that_have_the_setting_and_leave_it_open(tmp_path):
@@ -95,7 +99,7 @@ def test_a_task_that_a_method_cannot_do_is_refused(tmp_path):
 
 
 def test_settings_that_contradict_one_another_are_refused_with_the_plan(tmp_path):
-    text = HEAD + '[methods.vi-taylor]\nvariant = "full"\n'
+    text = HEAD + '[methods.vi-taylor]\nvariant = "hybrid"\n'
     with pytest.raises(UsageError, match=r"mine.toml: vi-taylor on german: Taylor's expansion needs variant alternate"):
         blocks(plan(tmp_path, text))
 
@@ -142,45 +146,40 @@ def test_some_of_a_plan(tmp_path):
         assert message in str(caught.value)
 
 
-def stored(block, found, index, *, end="2026-01-01T00:00:10+00:00", checksum="a", seed=0, status="ok"):
-    return {
-        "key": f"{block.label}{index}{checksum}{seed}",
-        "status": status,
-        "dataset": dataset_id(block.dataset),
-        "checksum": checksum,
-        "likelihood": "logit",
-        "method": block.table.method.id,
-        "version": block.table.method.version,
-        "settings": dict(block.settings),
-        "limits": block.limits.description(),
-        "scaling": found.scaling,
-        "split": {"protocol": block.split, "index": index, "count": 10, "seed": seed},
-        "seed": seed,
-        "provenance": {"start": "2026-01-01T00:00:00+00:00", "end": end},
-    }
+def stored(block, index, *, end="2026-01-01T00:00:10+00:00", checksum="a", seed=0, status="ok", **changes):
+    split = SplitSpec(protocol=block.split, index=index, count=10, seed=seed)
+    cell = block.choice.cell(
+        dataset_id(block.dataset), limits=block.limits, split=split, seed=seed, scaling=block.scaling
+    )
+    return Result.of(
+        replace(cell, checksum=checksum, likelihood="logit", **changes),
+        status=status,
+        metrics={},
+        trace={},
+        provenance={"start": "2026-01-01T00:00:00+00:00", "end": end},
+    )
 
 
 def test_stored_cells_are_found_without_the_data(tmp_path):
     found = plan(tmp_path, HEAD + "splits = 3\n" + TWO)
     some = blocks(found)
-    other = {**stored(some[0], found, 0), "settings": {**some[0].settings, "noise": 0.7}}
-    cells = [
-        stored(some[0], found, 2),
-        stored(some[0], found, 0),
-        stored(some[0], found, 7),  # beyond the plan's splits
-        stored(some[0], found, 1, seed=1),
-        other,
-        stored(some[1], found, 0, checksum="old"),
-        stored(some[1], found, 1, checksum="new", end="2026-02-01T00:00:00+00:00"),
+    results = [
+        stored(some[0], 2),
+        stored(some[0], 0),
+        stored(some[0], 7),  # beyond the plan's splits
+        stored(some[0], 1, seed=1),
+        stored(some[0], 0, settings={**some[0].settings, "noise": 0.7}),
+        stored(some[1], 0, checksum="old"),
+        stored(some[1], 1, checksum="new", end="2026-02-01T00:00:00+00:00"),
     ]
-    by_block = {block.place: cells for block, cells in stored_cells(found, some, cells)}
-    assert [cell["split"]["index"] for cell in by_block[0, 0]] == [0, 2]
-    assert [cell["checksum"] for cell in by_block[0, 1]] == ["new"]
+    by_block = {block.position: own for block, own in stored_results(some, results)}
+    assert [result.split.index for result in by_block[0, 0]] == [0, 2]
+    assert [result.checksum for result in by_block[0, 1]] == ["new"]
     assert by_block[1, 0] == []
-    one = shown(by_block[0, 0][0], some[0], found, tmp_path)
-    assert one["shown"]["place"] == [0, 0]
-    assert one["shown"]["arrays"] == str(tmp_path / f"{one['key']}.npz")
-    assert "shown" not in by_block[0, 0][0]
+    key = by_block[0, 0][0].key
+    shown = Shown.of(key, some[0], found, folder=tmp_path)
+    assert (shown.position, shown.arrays) == ((0, 0), tmp_path / f"{key}.npz")
+    assert shown.to_json()["place"] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -191,6 +190,7 @@ def test_stored_cells_are_found_without_the_data(tmp_path):
         ("waveform3:50", "waveform3:50"),
         ("openml:31", "openml:31"),
         ("data/mine.csv", "mine.csv"),
+        ("data/mine.zip::part/rows.csv", "mine.zip::part/rows.csv"),
     ],
 )
 def test_ids_of_data_sets_in_results(name, known):
@@ -200,8 +200,8 @@ def test_ids_of_data_sets_in_results(name, known):
 def test_time_comes_from_stored_cells_and_else_from_an_estimate(tmp_path):
     found = plan(tmp_path, HEAD + "limits = { seconds = 40 }\n[methods.klsp-sgd]\nmax_iterations = 10_000_000\n")
     first, second = blocks(found)
-    cells = [stored(first, found, index) for index in range(4)] + [stored(first, found, 4, status="failed")]
-    own, model = estimate(stored_cells(found, [first, second], cells), cells)
+    results = [stored(first, index) for index in range(4)] + [stored(first, 4, status="failed")]
+    own, model = estimate(stored_results([first, second], results), results)
     assert (own.cells, own.stored, own.seconds, own.basis) == (10, 4, 60.0, "stored cells")
     assert (model.cells, model.stored, model.seconds, model.basis) == (10, 0, 410.0, "estimate")
 
@@ -209,9 +209,29 @@ def test_time_comes_from_stored_cells_and_else_from_an_estimate(tmp_path):
 def test_time_of_the_same_cells_under_another_seed_counts(tmp_path):
     found = plan(tmp_path, HEAD + TWO)
     block = blocks(found)[0]
-    others = [stored(block, found, 0, seed=5, end="2026-01-01T00:00:02+00:00")]
+    others = [stored(block, 0, seed=5, end="2026-01-01T00:00:02+00:00")]
     (one,) = estimate([(block, [])], others)
     assert (one.seconds, one.basis) == (20.0, "stored cells")
+
+
+def test_time_of_a_file_in_another_folder_under_another_seed_counts(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "rows.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    text = 'title = "T"\ndatasets = ["sub/rows.csv"]\n[methods.linear]\n'
+    (block,) = blocks(plan(tmp_path, text))
+    results = [stored(block, index, end="2026-01-01T00:00:02+00:00") for index in range(10)]
+    (later,) = blocks(plan(tmp_path, "seed = 1\n" + text))
+    (one,) = estimate(stored_results([later], results), results)
+    assert (one.stored, one.seconds, one.basis) == (0, 20.0, "stored cells")
+
+
+def test_time_under_another_protocol_does_not_count(tmp_path):
+    """An active set's size is the number of inducing inputs."""
+    text = 'title = "T"\ndatasets = ["german"]\nsplit = "active:{}/10"\n[methods.gvi-fixed-point]\n'
+    (few,), (many,) = (blocks(plan(tmp_path, text.format(M))) for M in (10, 500))
+    results = [stored(few, index) for index in range(10)]
+    (one,) = estimate(stored_results([many], results), results)
+    assert one.basis == "estimate"
 
 
 def test_cells_of_an_origin_that_the_plan_does_not_run_count(tmp_path):

@@ -172,6 +172,23 @@ def test_data_sets_twice_and_methods_nowhere(tmp_path):
     assert plan(tmp_path, 'title = "T"\ndatasets = ["german"]\nrender = "outline"\n').methods == ()
 
 
+def test_two_data_sets_that_results_could_not_tell_apart(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "rows.csv").write_text("x,y\n1,2\n", encoding="utf-8")
+    text = LEAST.replace('["german"]', '["a/rows.csv", "b/rows.csv"]')
+    with pytest.raises(UsageError, match=r"line 2: a/rows\.csv and b/rows\.csv are both called rows\.csv in results"):
+        plan(tmp_path, text)
+    with pytest.raises(UsageError, match="are both called waveform3 in results"):
+        plan(tmp_path, LEAST.replace('["german"]', '["waveform3", "waveform3:1000"]'))
+
+
+def test_a_byte_order_mark_counts_for_nothing(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(LEAST, encoding="utf-8-sig")
+    assert read_plan(path).title == "T"
+
+
 def test_a_file_beside_the_plan_is_a_data_set(tmp_path):
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     assert plan(tmp_path, LEAST.replace("german", "mine.csv")).datasets == ("mine.csv",)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
@@ -8,9 +9,8 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 from gpbench.errors import StoreError, UsageError
-from gpbench.report.figures.axes import LEGEND_ROW, fit_legend, time_limits, value_limits
 from gpbench.report.figures.curves import figure, save_curves
-from gpbench.report.figures.palette import styles_of
+from gpbench.report.figures.style import LEGEND_ROW, fit_legend, styles_of, time_limits, value_limits
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import group_cells
 from gpbench.report.traces import Curve
@@ -285,7 +285,7 @@ def test_a_method_that_ran_on_fewer_splits_than_another_is_marked(cells):
 
 def test_a_long_head_is_broken_into_lines_that_fit(cells):
     words = "Figure 3: test error over training time on Shuttle, by number of inducing points"
-    drawn = figure([*cells, *({**cell, "dataset": "other"} for cell in cells)], head=words)
+    drawn = figure([*cells, *(replace(cell, dataset="other") for cell in cells)], head=words)
     canvas = FigureCanvasAgg(drawn)
     canvas.draw()
     head = drawn._suptitle

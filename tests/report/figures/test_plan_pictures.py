@@ -5,24 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpbench.bench.derived.stored import derive, stored_arrays
 from gpbench.bench.execution import executor
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.plan import Reduction
 from gpbench.bench.plan.read import read_plan
-from gpbench.bench.plan.stored import shown, stored_cells
-from gpbench.bench.plan.tasks import plan_tasks
+from gpbench.bench.plan.run import run_plan
 from gpbench.bench.store import Store
-from gpbench.bench.sweep import sweep
 from gpbench.config import load_config
-from gpbench.errors import UsageError
+from gpbench.errors import NotComputed, UsageError
 from gpbench.report.figures import contraction as contraction_picture
 from gpbench.report.figures import factors as factors_picture
-from gpbench.report.figures.agreement import agreement
 from gpbench.report.figures.learning_curves import learning_curves, render
-from gpbench.report.figures.panels import grid_of, panels
-from gpbench.report.figures.pictures import picture_bytes
-from gpbench.report.figures.scatter import scatter
-from gpbench.report.plan.series import points_of, series_of
+from gpbench.report.figures.panels import panel_rows, panels
+from gpbench.report.figures.scatter import agreement, scatter
+from gpbench.report.figures.series import points_of, series_of
+from gpbench.report.figures.style import picture_bytes
 
 HEAD = 'title = "T"\ndatasets = ["german", "heart"]\n'
 SWEPT = HEAD + '[methods.klsp]\nlabel = "KL"\n[methods.svgpc]\nlabel = "SV"\n[sweep]\ninducing = [4, 16]\n'
@@ -39,25 +37,27 @@ def plan_of(tmp_path):
 
 
 @pytest.fixture
-def cells_of(make_cell):
-    """Cells of every block: the error is 1 / M, the processor's time M, for split i a tenth of i more."""
+def cells_of(make_cell, plan_cell):
+    """Cells of every block: the error is 1 / M, the processor's time M, for split i a tenth of i more.
 
-    def make(plan, *, change=lambda _block, _cell: None, splits=2):
+    ``change`` gives what is otherwise of a block's cell with an index: arguments of ``make_cell``.
+    """
+
+    def make(plan, *, change=lambda _block, _index: {}, splits=2):
         found = []
         for block in blocks(plan):
             size = block.sweep.get("inducing", 1)
             for index in range(splits):
+                made = {"nll": 2.0 / size + 0.1 * index, "error": 1.0 / size + 0.1 * index, **change(block, index)}
                 cell = make_cell(
                     dataset=block.dataset,
                     method=block.table.method.id,
                     settings=dict(block.settings),
                     index=index,
-                    nll=2.0 / size + 0.1 * index,
-                    error=1.0 / size + 0.1 * index,
+                    **made,
                 )
-                cell["metrics"]["cpu_seconds"] = float(size)
-                change(block, cell)
-                found.append(shown(cell, block, plan, plan.path.parent))
+                cell.metrics["cpu_seconds"] = float(size)
+                found.append(plan_cell(cell, block, plan))
         return found
 
     return make
@@ -104,9 +104,8 @@ def test_learning_curves_have_a_panel_a_data_set_and_metric(plan_of, cells_of):
 def test_what_lies_above_the_panel_is_a_triangle(plan_of, cells_of):
     plan = plan_of('metrics = ["error"]\n' + SWEPT)
 
-    def far(block, cell):
-        if block.variant == "SV" and block.sweep["inducing"] == 4:
-            cell["metrics"]["error"] = 50.0
+    def far(block, _index):
+        return {"error": 50.0} if block.variant == "SV" and block.sweep["inducing"] == 4 else {}
 
     ax = axes_of(learning_curves(plan, cells_of(plan, change=far)))["heart", "test error"]
     top = ax.get_ylim()[1]
@@ -118,18 +117,17 @@ def test_what_lies_above_the_panel_is_a_triangle(plan_of, cells_of):
 def test_failed_cells_and_notes_are_told(plan_of, cells_of):
     plan = plan_of('notes = ["Mind this."]\n' + SWEPT)
 
-    def fail(block, cell):
-        if block.dataset == "heart" and block.variant == "KL" and cell["split"]["index"] == 0:
-            cell["status"] = "failed"
+    def fail(block, index):
+        return {"status": "failed"} if (block.dataset, block.variant, index) == ("heart", "KL", 0) else {}
 
     words = texts(learning_curves(plan, cells_of(plan, change=fail)))
     assert "Failed cells: KL on heart 2/4." in words
     assert "Mind this." in words
 
 
-def test_numbers_stand_beside_the_picture(plan_of, cells_of, tmp_path):
+def test_numbers_stand_beside_the_picture(plan_of, cells_of, found_of, tmp_path):
     plan = plan_of('metrics = ["error"]\n' + SWEPT)
-    picture, numbers = render(plan, cells_of(plan), tmp_path)
+    picture, numbers = render(found_of(plan, cells_of(plan)), tmp_path)
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(io.StringIO(numbers.read_text())))
     assert len(rows) == 8 * 2
@@ -145,7 +143,7 @@ def test_numbers_stand_beside_the_picture(plan_of, cells_of, tmp_path):
 def test_nothing_finished_is_said(plan_of, cells_of, draw):
     plan = plan_of(SWEPT)
     with pytest.raises(UsageError, match="no finished cells"):
-        draw(plan, cells_of(plan, change=lambda _, cell: cell.update(status="failed")))
+        draw(plan, cells_of(plan, change=lambda _block, _index: {"status": "failed"}))
 
 
 def test_an_axis_that_is_not_swept(plan_of, cells_of):
@@ -170,7 +168,7 @@ def test_scatter_joins_sizes_and_rings_the_smallest(plan_of, cells_of):
 
 def test_times_of_two_processors_share_no_axis(plan_of, cells_of):
     plan = plan_of(SWEPT)
-    cells = cells_of(plan, change=lambda block, cell: cell["provenance"].update(cpu=block.dataset))
+    cells = cells_of(plan, change=lambda block, _index: {"cpu": block.dataset})
     with pytest.raises(UsageError, match="times need cells of one processor"):
         scatter(plan, cells)
     nll = plan_of(SWEPT + '[figure]\nx = "nll"\ny = "error"\n')
@@ -205,7 +203,7 @@ last = ["whole"]
 
 @pytest.fixture
 def trained(plan_of, tmp_path, monkeypatch):
-    """A plan on 45 rows of a file, and its cells."""
+    """A plan on 45 rows of a file, its cells, and what its picture needs beyond them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
@@ -215,22 +213,20 @@ def trained(plan_of, tmp_path, monkeypatch):
     (tmp_path / "moons.csv").write_text("a,b,c\n" + "\n".join(f"{a},{b},{c}" for (a, b), c in zip(X, y, strict=True)))
 
     def train(text):
-        plan = plan_of(text)
         config = load_config()
-        store, found = Store(config.store), blocks(plan)
-        sweep(plan_tasks(plan, found, config).tasks, store, executor=executor(1))
-        stored = stored_cells(plan, found, store.cells())
-        return plan, [shown(cell, block, plan, store.folder) for block, own in stored for cell in own]
+        found = run_plan(plan_of(text), config, Store(config.store), executor=executor(1))
+        derive(found, config)
+        return found
 
     return train
 
 
 def test_panels_show_data_inducing_inputs_and_boundaries(trained):
-    plan, cells = trained(PANELS)
-    rows, titles = grid_of(plan, series_of(cells))
+    found = trained(PANELS)
+    rows, titles = panel_rows(found.plan, series_of(found.results))
     assert titles == ["M = 3", "M = 6", "full"]
     assert [[each and each.label for each in row] for row in rows] == [["KL", "KL", "all"], ["SV", "SV", None]]
-    drawn = panels(plan, cells)
+    drawn = panels(found)
     by_place = {(row, column): drawn.axes[3 * row + column] for row in range(2) for column in range(3)}
     for place, count in (((0, 0), 3), ((0, 1), 6), ((1, 0), 3)):
         ax = by_place[place]
@@ -244,18 +240,18 @@ def test_panels_show_data_inducing_inputs_and_boundaries(trained):
 
 
 def test_one_method_s_predictions_against_another_s(trained):
-    plan, cells = trained(
+    found = trained(
         PANELS.replace('"panels"', '"scatter"')
         .replace('last = ["whole"]', 'against = "whole"')
         .replace("[3, 6]", "[6]")
     )
-    figure, text = agreement(plan, cells)
+    figure, text = agreement(found)
     rows = {(row["method"], row["quantity"]): row for row in csv.DictReader(io.StringIO(text))}
     assert set(rows) == {(name, what) for name in ("KL", "SV") for what in ("mean", "variance", "probability")}
     assert all(int(row["rows"]) == 15 for row in rows.values())
     assert len(figure.axes) == 6
     assert picture_bytes(figure, dpi=40)
-    p = {cell["shown"]["name"]: np.load(cell["shown"]["arrays"])["test_probabilities"][:, 1] for cell in cells}
+    p = {cell.shown.name: np.load(cell.shown.arrays)["test_probabilities"][:, 1] for cell in found.results}
     own = rows["KL", "probability"]
     assert float(own["correlation"]) == pytest.approx(np.corrcoef(p["whole"], p["klsp"])[0, 1], abs=1e-6)
     assert float(own["largest_difference"]) == pytest.approx(np.abs(p["whole"] - p["klsp"]).max(), abs=1e-6)
@@ -266,32 +262,39 @@ def test_one_method_s_predictions_against_another_s(trained):
     [('against = "whol"', "unknown table of .methods. 'whol'; did you mean whole"),
      ('against = "whole"\nquantities = ["means"]', "unknown quantity 'means'; did you mean mean")],
 )  # fmt: skip
-def test_options_that_name_nothing(plan_of, figure, message, tmp_path):
+def test_options_that_name_nothing(plan_of, found_of, figure, message, tmp_path):
     (tmp_path / "moons.csv").write_text("a,b\n1,0\n")
     plan = plan_of(PANELS.replace('last = ["whole"]', figure))
     with pytest.raises(UsageError, match=message):
-        agreement(plan, [])
+        agreement(found_of(plan))
 
 
-def test_contraction_needs_no_cells(plan_of, tmp_path):
+def test_contraction_needs_no_cells(plan_of, found_of, tmp_path):
     plan = plan_of(
         'title = "C"\nrender = "contraction"\n'
         "[figure]\nsizes = [2, 5]\nrows = 20\ninputs = 2\nrepeats = 30\nkernels = ['se', 'matern12']\n"
     )
-    picture, numbers = contraction_picture.render(replace(plan, reduction=Reduction(words="QUICK")), [], tmp_path)
+    found = found_of(replace(plan, reduction=Reduction(words="QUICK")))
+    with pytest.raises(NotComputed, match="item: the distances before and after the operator are not computed yet"):
+        contraction_picture.render(found, tmp_path)
+    derive(found, load_config())
+    picture, numbers = contraction_picture.render(found, tmp_path)
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(io.StringIO(numbers.read_text())))
     assert [row["pairs"] for row in rows] == ["3"] * 12
-    bad = plan_of('title = "C"\nrender = "contraction"\n[figure]\nsizes = [20]\nrows = 20\n')
-    with pytest.raises(UsageError, match="active set sizes must be 1 to 19"):
-        contraction_picture.render(bad, [], tmp_path)
+    assert [(row["kernel"], row["M"]) for row in rows] == [
+        (name, size) for name in ("se", "matern12") for size in "252525"
+    ]
+    arrays = stored_arrays(found)
+    ratios = arrays["after"][1, 2, 0] / arrays["before"][1, 2, 0]
+    assert (rows[10]["likelihood"], float(rows[10]["largest_ratio"])) == ("ordinal, slope 1", ratios.max())
 
 
-def test_factors_need_no_cells(plan_of, tmp_path):
-    picture, numbers = factors_picture.render(plan_of('title = "F"\nrender = "factors"\n'), [], tmp_path)
+def test_factors_need_no_cells(plan_of, found_of, tmp_path):
+    found = found_of(plan_of('title = "F"\nrender = "factors"\n'))
+    derive(found, load_config())
+    picture, numbers = factors_picture.render(found, tmp_path)
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = {row["posterior"]: float(row["mean"]) for row in csv.DictReader(io.StringIO(numbers.read_text()))}
     assert rows["EP"] == pytest.approx(rows["exact"], abs=0.05)
-    bad = plan_of('title = "F"\nrender = "factors"\n[figure]\nwidths = [1.0]\n')
-    with pytest.raises(UsageError, match="expected as many centres as widths"):
-        factors_picture.render(bad, [], tmp_path)
+    assert rows["EP"] == stored_arrays(found)["moments"][1, 0]

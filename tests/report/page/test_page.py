@@ -7,7 +7,7 @@ import pytest
 from hostile import NAMES, Reader
 
 from gpbench.report.page import Part, Picture, page, write_page
-from gpbench.report.tables.display import Display, Line, Number
+from gpbench.report.tables.table import Display, Line, Number
 
 
 def chart_data(text):

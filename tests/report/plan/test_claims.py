@@ -1,13 +1,20 @@
-from pathlib import Path
-
 import pytest
 
 from gpbench.bench.plan.read import find_plan, read_plan, shipped
 from gpbench.errors import UsageError
-from gpbench.report.page.plan_part import plan_part
-from gpbench.report.plan.claim_tables import NOTE, claim_display, claim_words
-from gpbench.report.plan.claims import VERDICTS, Claim, claims_of, read_claims, reproduced_folder
-from gpbench.report.plan.output import plan_page, plan_text, write_plan
+from gpbench.report.page import plan_page
+from gpbench.report.page.parts import plan_part
+from gpbench.report.plan.claims import (
+    NOTE,
+    VERDICTS,
+    Claim,
+    claim_display,
+    claim_words,
+    claims_of,
+    read_claims,
+    reproduced_folder,
+)
+from gpbench.report.plan.output import plan_text, write_plan
 from gpbench.report.plan.published import published_folder
 
 CLAIM = Claim(paper="p", text="t", decided_by="fig1")
@@ -88,43 +95,43 @@ def test_files_that_hold_something_else(tmp_path, reproduced, message):
         claims(tmp_path, reproduced)
 
 
-def test_a_table_s_claims_stand_below_it_in_two_columns(tmp_path):
+def test_a_table_s_claims_stand_below_it_in_two_columns(tmp_path, found_of):
     plan = find_plan("hensman2015/table1")
     own = claims_of("hensman2015", "table1")
-    text = plan_text(plan, [], "text")
+    text = plan_text(found_of(plan), "text")
     table, below = text.split("\nclaim of the paper")
     assert table.startswith("hensman2015, Table 1")
     assert below.rstrip().endswith(NOTE)
     assert all(len(line) <= 120 for line in below.splitlines())
     joined = " ".join(below.split())
     assert all(claim.text.split(" ", 1)[0] in joined and claim.verdict in joined for claim in own)
-    marked = plan_text(plan, [], "markdown")
+    marked = plan_text(found_of(plan), "markdown")
     assert "| claim of the paper | verdict |\n|---|---|\n" in marked
     for claim in own:
         (line,) = (line for line in marked.splitlines() if line.startswith(f"| {claim.text} | {claim.verdict}"))
         assert claim.measured in line
-    assert NOTE not in plan_text(plan, [], "csv")
-    written = write_plan(plan, [], tmp_path)
+    assert NOTE not in plan_text(found_of(plan), "csv")
+    written = write_plan(found_of(plan), tmp_path)
     assert [path.read_text(encoding="utf-8") for path in written[:2]] == [text, marked]
 
 
-def test_a_page_shows_all_that_is_known_of_a_claim():
+def test_a_page_shows_all_that_is_known_of_a_claim(found_of):
     plan = find_plan("hensman2015/table1")
-    (_, (caption, shown)) = plan_part(plan, []).tables
+    (_, (caption, shown)) = plan_part(found_of(plan)).tables
     assert caption == "Claims of the paper that this decides"
     own = claims_of("hensman2015", "table1")
     assert [line.words for line in shown.lines] == [
         (each.text, each.decided_by, each.verdict, each.measured, each.where) for each in own
     ]
-    page = plan_page(plan, [])
+    page = plan_page(found_of(plan))
     assert all(claim.text in page for claim in own)
 
 
-def test_a_plan_that_decides_nothing_is_as_before(tmp_path: Path):
+def test_a_plan_that_decides_nothing_is_as_before(tmp_path, found_of):
     (tmp_path / "mine.toml").write_text(
         'title = "T"\npaper = "hensman2015"\ndatasets = ["german"]\n[methods.linear]\n', encoding="utf-8"
     )
     plan = read_plan(tmp_path / "mine.toml")
     assert claim_words(plan, "text") == ""
     assert claim_display(plan) is None
-    assert "claim" not in plan_text(plan, [], "text")
+    assert "claim" not in plan_text(found_of(plan), "text")

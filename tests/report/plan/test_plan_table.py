@@ -7,10 +7,10 @@ import pytest
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.reduce import quick_form
-from gpbench.bench.plan.stored import shown
-from gpbench.report.plan.numbers import entries_of
+from gpbench.report.groups import group_cells
 from gpbench.report.plan.output import plan_text, write_plan
 from gpbench.report.plan.table import plan_csv
+from gpbench.report.plan.verdicts import entries_of
 
 PLAN = """
 title = "Table 1"
@@ -46,31 +46,31 @@ def plan(tmp_path):
     return read_plan(path)
 
 
-def cell(plan, block, index, *, nll=0.5, error=0.2, seconds=1.0, status="ok", cpu="Zen 4"):
-    result = {
-        "key": f"{block.place}{index}",
-        "status": status,
-        "split": {"protocol": block.split, "index": index, "count": 4, "seed": 0},
-        "metrics": {"nll": nll, "error": error, "train_seconds": seconds},
-        "provenance": {"cpu": cpu, "start": "2026-01-01T00:00:00+00:00"},
-        "problem": None,
-    }
-    return shown(result, block, plan, plan.path.parent)
+@pytest.fixture
+def cell(plan, make_cell, plan_cell):
+    def make(block, index, **outcome):
+        found = make_cell(
+            dataset=block.dataset, method=block.table.method.id, index=index, protocol=block.split, count=4,
+            **{"error": 0.2, **outcome},
+        )  # fmt: skip
+        return plan_cell(found, block, plan)
+
+    return make
 
 
 @pytest.fixture
-def cells(plan):
+def cells(plan, cell):
     german_x, german_l, _, _ = blocks(plan)
     return [
-        *(cell(plan, german_x, index, nll=0.5 + step) for index, step in enumerate((-0.02, 0.02, -0.02, 0.02))),
-        *(cell(plan, german_l, index, nll=0.6, error=0.1) for index in range(3)),
-        cell(plan, german_l, 3, status="failed"),
+        *(cell(german_x, index, nll=0.5 + step) for index, step in enumerate((-0.02, 0.02, -0.02, 0.02))),
+        *(cell(german_l, index, nll=0.6, error=0.1) for index in range(3)),
+        cell(german_l, 3, status="failed"),
     ]
 
 
-def test_ours_printed_and_verdicts_in_the_paper_s_layout(plan, cells):
+def test_ours_printed_and_verdicts_in_the_paper_s_layout(plan, cells, found_of):
     found = replace(plan, missing={"magic": "data set magic cannot be had"})
-    lines = [line for line in plan_text(found, cells, "text").splitlines() if not line.startswith("─")]
+    lines = [line for line in plan_text(found_of(found, cells), "text").splitlines() if not line.startswith("─")]
     assert lines == [
         "villacampa2017, Table 1",
         "",
@@ -113,62 +113,67 @@ def test_every_number_in_full(plan, cells):
     assert (rows[6]["verdict"], rows[6]["why"], rows[6]["centre"]) == ("not comparable", "not run", "")
 
 
-def test_median_and_two_standard_deviations(plan, cells):
-    own = [cell(plan, blocks(plan)[0], index, nll=nll) for index, nll in enumerate((1.0, 1.1, 9.0))]
+def test_median_and_two_standard_deviations(plan, cell, found_of):
+    own = [cell(blocks(plan)[0], index, nll=nll) for index, nll in enumerate((1.0, 1.1, 9.0))]
     entry = entries_of(replace(plan, centre="median", spread="2sd"), own)[0].entries["nll"]
     mean = entries_of(plan, own)[0].entries["nll"]
     assert (entry.centre, entry.spread) == (1.1, 2 * mean.spread)
-    assert "large (1.100 ± " in plan_text(replace(plan, centre="median"), own, "text")
+    assert "large (1.100 ± " in plan_text(found_of(replace(plan, centre="median"), own), "text")
 
 
-def test_a_quick_form_is_judged_by_nothing_and_says_so_first(plan, cells):
+def test_a_quick_form_is_judged_by_nothing_and_says_so_first(plan, cells, found_of):
     quick = quick_form(plan)
-    text = plan_text(quick, cells, "text")
+    text = plan_text(found_of(quick, cells), "text")
     assert text.splitlines()[1].startswith("QUICK FORM, not for its numbers: ")
     assert {str(entry.verdict) for result in entries_of(quick, cells) for entry in result.entries.values()} == {
         "", "not comparable: quick form", "not comparable: another machine",
     }  # fmt: skip
 
 
-def test_what_does_not_compare_says_why(plan, cells):
+def test_what_does_not_compare_says_why(plan, cells, found_of):
     override = replace(plan.override("german"), incomparable="a tenth of the rows")
     found = replace(plan, overrides={**plan.overrides, "german": override})
-    assert "German: not comparable: a tenth of the rows." in plan_text(found, cells, "text")
+    assert "German: not comparable: a tenth of the rows." in plan_text(found_of(found, cells), "text")
 
 
-def test_times_of_two_processors_are_not_shown(plan, cells):
-    cells[0]["provenance"]["cpu"] = "M4"
-    text = plan_text(plan, cells, "text")
+def test_times_of_two_processors_are_not_shown(plan, cells, found_of):
+    cells[0].provenance["cpu"] = "M4"
+    text = plan_text(found_of(plan, cells), "text")
     assert "time (s)  –" in text
     assert "No times are shown: the cells ran on different processors (M4; Zen 4)." in text
 
 
-def test_the_lowest_of_a_row_is_marked_where_all_have_run(plan, cells):
-    own = [each for each in cells if each["status"] == "ok"]
-    three = [each for each in own if each["split"]["index"] < 3]
-    assert " *" not in plan_text(plan, own, "text").split("─\n")[1]
+def test_the_lowest_of_a_row_is_marked_where_all_have_run(plan, cell, cells, found_of):
+    own = [each for each in cells if each.finished]
+    three = [each for each in own if each.split.index < 3]
+    assert " *" not in plan_text(found_of(plan, own), "text").split("─\n")[1]
     german_l = blocks(plan)[1]
-    text = plan_text(plan, [*own, cell(plan, german_l, 3, nll=0.6, error=0.1)], "text")
+    text = plan_text(found_of(plan, [*own, cell(german_l, 3, nll=0.6, error=0.1)]), "text")
     assert "NLL       0.500 ± 0.023 *  0.600 ± 0.000" in text
     assert "error     0.200 ± 0.000    0.100 ± 0.000 *" in text
     other = replace(plan, methods=(plan.methods[0], replace(plan.methods[1], split="folds:5")))  # other test rows
-    assert " *" not in plan_text(other, [*own, cell(plan, german_l, 3, nll=0.6, error=0.1)], "text").split("─\n")[1]
-    assert "(3 of 4 splits)" in plan_text(plan, three, "text")
+    assert " *" not in plan_text(found_of(other, [*own, cell(german_l, 3, nll=0.6, error=0.1)]), "text").split("─\n")[1]
+    assert "(3 of 4 splits)" in plan_text(found_of(plan, three), "text")
 
 
-def test_files_and_their_provenance(plan, cells, tmp_path):
-    written = write_plan(plan, cells, tmp_path / "out")
+def test_a_cell_of_two_variants_counts_once_whatever_the_order(plan, make_cell, plan_cell):
+    both = [plan_cell(make_cell(), block, plan) for block in blocks(plan)[:2]]
+    assert [[group.method_label for group in group_cells(cells)] for cells in (both, both[::-1])] == [["X"], ["X"]]
+
+
+def test_files_and_their_provenance(plan, cells, tmp_path, found_of):
+    written = write_plan(found_of(plan, cells), tmp_path / "out")
     assert [path.name for path in written] == ["table.txt", "table.md", "table.csv", "provenance.json"]
     assert written[1].read_text(encoding="utf-8").startswith("> villacampa2017, Table 1")
     assert '"failed": 1' in written[3].read_text(encoding="utf-8")
 
 
-def test_a_title_can_neither_act_on_a_terminal_nor_mark_up(plan, cells, tmp_path):
+def test_a_title_can_neither_act_on_a_terminal_nor_mark_up(plan, cells, tmp_path, found_of):
     hostile = replace(plan, paper="", title="<b>\x1b[31m 5% \u202e\nend")
-    first = {form: plan_text(hostile, cells, form).splitlines()[0] for form in ("text", "markdown", "latex")}
+    first = {form: plan_text(found_of(hostile, cells), form).splitlines()[0] for form in ("text", "markdown", "latex")}
     assert first["text"] == "<b>\ufffd[31m 5% \ufffd end"
     assert first["latex"] == "% " + first["text"]
     assert first["markdown"] == "> \\<b\\>\ufffd\\[31m 5% \ufffd end  "
-    write_plan(hostile, cells, tmp_path)
+    write_plan(found_of(hostile, cells), tmp_path)
     assert (tmp_path / "table.txt").read_text(encoding="utf-8").splitlines()[0] == first["text"]
     assert (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()[0] == first["markdown"].rstrip("\n")

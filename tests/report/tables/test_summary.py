@@ -152,7 +152,7 @@ def test_times_of_several_processors_are_not_averaged(make_cell):
 def test_the_same_cell_from_two_places_counts_once(make_cell):
     failed = make_cell(status="failed")
     finished = make_cell(nll=0.3)
-    assert failed["key"] == finished["key"]
+    assert failed.key == finished.key
     for cells in ([failed, finished, finished], [finished, finished, failed]):
         (row,) = summarise(cells)
         assert (row["cells"], row["failed"], row["nll"]["mean"]) == (1, 0, 0.3)
@@ -161,7 +161,7 @@ def test_the_same_cell_from_two_places_counts_once(make_cell):
 def test_cells_of_a_group_stand_in_the_order_of_seed_and_split(make_cell):
     cells = [make_cell(index=i, seed=seed) for i in (2, 0, 1) for seed in (1, 0)]
     (group,) = group_cells(cells)
-    assert [(cell["split"]["seed"], cell["split"]["index"]) for cell in group.cells] == [
+    assert [(cell.split.seed, cell.split.index) for cell in group.cells] == [
         (seed, i) for seed in (0, 1) for i in range(3)
     ]
 

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from gpbench.model.ep_settle import FixedPoint
 from gpbench.model.kernels import SE, Sum, White, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
+from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.schemes.ep.factors import ProbitFactors
-from gpbench.schemes.ep.full_sites import FullEP
-from gpbench.schemes.ep.gfitc_state import settle_gfitc
+from gpbench.schemes.ep.full import FullEP
+from gpbench.schemes.ep.gfitc import settle_gfitc
 
 TIGHT = {"tolerance": 1e-12, "limit": 2000}
 
 
 def run(kernel, X, y, *, tolerance=1e-12, **options):
     factors = ProbitFactors(np.asarray(y, dtype=float))
-    search = FixedPoint(tolerance=tolerance, limit=2000)
+    search = FixedPointSearch(tolerance=tolerance, limit=2000)
     return FullEP(kernel, X, factors, x=factors.start(), search=search, **options)
 
 
@@ -45,8 +45,8 @@ def test_oracle(read_oracle, name, sequential):
     assert state.mean == pytest.approx(expected["post_mean"], abs=1e-8)
     assert state.var == pytest.approx(expected["post_var"], abs=1e-8)
     assert state.log_z == pytest.approx(expected["logZ"], abs=1e-8)
-    assert state.gradient() == pytest.approx(np.array(wanted), abs=1e-7)
-    posterior = Posterior((state.latent(),), likelihood("probit"), classes=2)
+    assert state.gradient()["theta"] == pytest.approx(np.array(wanted), abs=1e-7)
+    posterior = Posterior(state.latents(), likelihood("probit"), classes=2)
     mean, var = posterior.latent(inputs["X_test"])
     assert mean[:, 0] == pytest.approx(expected["test_mean"], abs=1e-8)
     assert var[:, 0] == pytest.approx(expected["test_var"], abs=1e-8)
@@ -59,12 +59,14 @@ def test_gfitc_with_all_rows_as_inducing_inputs_is_full_ep():
     kernel = make_kernel("matern32-ard", 2, variance=2.0, lengthscale=0.8, noise=0.0)
     full = run(kernel, X, y, jitter=1e-10)
     factors = ProbitFactors(y)
-    sparse = settle_gfitc([kernel], [X], X, factors, x=factors.start(), search=FixedPoint(**TIGHT), jitters=[1e-10])
+    sparse = settle_gfitc(
+        [kernel], [X], X, factors, x=factors.start(), search=FixedPointSearch(**TIGHT), jitters=[1e-10]
+    )
     assert sparse.log_z == pytest.approx(full.log_z, abs=1e-7)
     assert sparse.posteriors[0].mean == pytest.approx(full.mean, abs=1e-6)
     assert sparse.posteriors[0].var == pytest.approx(full.var, abs=1e-6)
     new = np.random.default_rng(1).normal(size=(7, 2))
-    for ours, theirs in zip(sparse.latents()[0].marginals()(new), full.latent().marginals()(new), strict=True):
+    for ours, theirs in zip(sparse.latents()[0].marginals()(new), full.latents()[0].marginals()(new), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-6)
 
 
@@ -72,7 +74,7 @@ def test_gfitc_with_all_rows_as_inducing_inputs_is_full_ep():
 def test_converged_gradients_by_finite_differences(name):
     X, y = rows()
     kernel = make_kernel(name, 2, variance=1.7, lengthscale=0.8, noise=0.1)
-    gradient, step = run(kernel, X, y, jitter=1e-6).gradient(), 1e-5
+    gradient, step = run(kernel, X, y, jitter=1e-6).gradient()["theta"], 1e-5
     for index, shift in enumerate(step * np.eye(len(kernel.theta))):
         up = run(kernel.with_theta(kernel.theta + shift), X, y, jitter=1e-6).log_z
         down = run(kernel.with_theta(kernel.theta - shift), X, y, jitter=1e-6).log_z
@@ -104,7 +106,7 @@ def test_large_signals_duplicate_rows_and_contrary_labels(variance):
     X[20:] = X[:20]
     state = run(make_kernel("se", 2, variance=variance, lengthscale=0.7, noise=0.05), X, y, tolerance=1e-6)
     assert state.outcome.settled
-    assert np.isfinite(state.gradient()).all()
-    mean, var = state.latent().marginals()(X)
+    assert np.isfinite(state.gradient()["theta"]).all()
+    mean, var = state.latents()[0].marginals()(X)
     assert mean == pytest.approx(state.mean, rel=1e-3, abs=1.0)
     assert (var > 0).all()

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from gpbench.errors import NumericalError
-from gpbench.model.ep_settle import FixedPoint
 from gpbench.model.kernels import SE, Sum, White, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
-from gpbench.schemes.ep import gfitc_state as ep_gfitc
+from gpbench.optimize.fixed_point import FixedPointSearch
+from gpbench.schemes.ep import gfitc as ep_gfitc
 from gpbench.schemes.ep.factors import ProbitFactors, StepFactors
 from gpbench.schemes.ep.fitc import FitcPrior
-from gpbench.schemes.ep.gfitc_state import settle_gfitc
+from gpbench.schemes.ep.gfitc import settle_gfitc
 
 TIGHT = {"tolerance": 1e-12, "limit": 3000}
 
@@ -29,7 +29,7 @@ def oracle_gradient(grad, hyper):
 
 
 def settle(kernels, Z, X, factors, *, size=1024, jitters=None, **options):
-    search = FixedPoint(**TIGHT | options)
+    search = FixedPointSearch(**TIGHT | options)
     return settle_gfitc(kernels, Z, X, factors, x=factors.start(), search=search, jitters=jitters, size=size)
 
 
@@ -95,10 +95,10 @@ def test_adjoints_through_the_stored_matrices(read_oracle, name):
     matrices = expected["grad_matrices"]
     alpha, e, f = at.weights(prior.s)
     assert 0.5 * f == pytest.approx(matrices["dk_nn"], abs=1e-6)
-    cross = np.outer(alpha, at.q.m_w) - e[:, None] * (T @ at.q.S_w) - f[:, None] * T
+    cross = np.outer(alpha, at.q.mean) - e[:, None] * (T @ at.q.covariance) - f[:, None] * T
     nm = np.linalg.solve(L.T, cross.T).T
     assert nm == pytest.approx(matrices["dK_nm"], abs=1e-6)
-    inner = np.outer(at.q.m_w, at.q.m_w) - np.eye(len(K)) + at.q.S_w - (T.T * f) @ T
+    inner = np.outer(at.q.mean, at.q.mean) - np.eye(len(K)) + at.q.covariance - (T.T * f) @ T
     gram = -0.5 * np.linalg.solve(L.T, np.linalg.solve(L.T, inner).T).T
     assert gram == pytest.approx(matrices["dK_mm"], abs=1e-6)
 

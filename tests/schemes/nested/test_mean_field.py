@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import truncnorm
 
-from gpbench.model.basis_old import Basis
+from gpbench.model.basis import Basis
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Probit
 from gpbench.model.posterior import Posterior
 from gpbench.model.sampled import SampledPosterior
-from gpbench.schemes.nested.mean_field import CutNormals, mean_field_gradient, mean_field_rows
-from gpbench.schemes.nested.mean_field_inner import newton, solve_z, sweep
+from gpbench.schemes.nested.mfsp import CutNormals, mean_field_gradient, mean_field_rows, newton, solve_z, sweep
 
 KERNELS = ["se", "se-ard", "matern32", "matern32-ard", "linear-ard", "se-ard+linear-ard", "matern32-ard+linear-ard"]
 EXACT = {"tolerance": 1e-9, "limit": 5000}
@@ -149,7 +148,7 @@ def test_very_large_signal_variances(variance):
 
 def test_features_made_anew_give_the_same_bits_as_kept_ones(monkeypatch):
     kept = newton(some_rows(), **EXACT)
-    monkeypatch.setattr("gpbench.schemes.nested.mean_field.KEPT_BYTES", 0)
+    monkeypatch.setattr("gpbench.schemes.nested.mfsp.KEPT_BYTES", 0)
     anew = newton(some_rows(), **EXACT)
     assert kept.rows.kept
     assert not anew.rows.kept

@@ -4,44 +4,35 @@ import numpy as np
 import pytest
 
 from gpbench.errors import NumericalError, UsageError
-from gpbench.model.basis_old import Basis
+from gpbench.model.basis import Basis
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.nested import sparse_map as module
-from gpbench.schemes.nested.sparse_map import SparseMAPScheme
-from gpbench.schemes.nested.sparse_map_bound import sparse_map
+from gpbench.schemes.nested.sparse_map import SparseMAPScheme, sparse_map
 
 
-def two_moons(n=60, *, d=2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    return X, (np.sin(2 * X[:, 0]) + X[:, -1] + 0.5 * rng.normal(size=n) > 0).astype(int)
+@pytest.fixture
+def train(fit):
+    """Fits with six inducing inputs, or as many as a rule says."""
 
+    def run(scheme, X, y, *, M=6, rule=None, **options):
+        return fit(scheme, X, y, inducing=rule or InducingRule("kmeans", count=M, seed=1), **options)
 
-def fit(scheme, X, y, *, M=6, on_step=lambda _: None):
-    return scheme.fit(
-        X,
-        y,
-        inducing=InducingRule("kmeans", count=M, seed=1),
-        likelihood=scheme.likelihood("binary", 2),
-        classes=2,
-        rng=np.random.default_rng(0),
-        on_step=on_step,
-    )
+    return run
 
 
 @pytest.mark.parametrize("optimizer", ["lbfgsb", "scg"])
-def test_learns_and_reports_the_bound_of_its_posterior(optimizer):
-    X, y = two_moons()
+def test_learns_and_reports_the_bound_of_its_posterior(train, boundary, optimizer):
+    X, y = boundary()
     bounds = []
     scheme = SparseMAPScheme(optimizer=optimizer, max_iterations=100, block_rows=25)
-    posterior = fit(scheme, X, y, on_step=lambda step: bounds.append(step.bound))
-    (latent,) = posterior.latents
+    found = train(scheme, X, y, on_step=lambda step: bounds.append(step.bound))
+    (latent,) = found.posterior.latents
     again = sparse_map(Basis(latent.kernel, latent.Z, jitter=latent.jitter), X, y, tolerance=1e-9, limit=100)
     assert (np.diff(bounds) >= 0).all()
     assert bounds[-1] == pytest.approx(again.value, abs=1e-6)
     assert bounds[-1] > bounds[0] + 1
-    assert posterior.score(X, y).error.mean() < 0.25
-    assert posterior.facts["unsettled"] == 0
+    assert found.posterior.score(X, y).error.mean() < 0.25
+    assert found.facts["unsettled"] == 0
 
 
 HARD = {
@@ -55,17 +46,17 @@ HARD = {
 
 
 @pytest.mark.parametrize("case", HARD)
-def test_hard_problems_stay_finite(case):
+def test_hard_problems_stay_finite(train, boundary, case):
     options, change = HARD[case]
-    X, y = two_moons()
+    X, y = boundary()
     bounds = []
     scheme = SparseMAPScheme(max_iterations=40, **options)
-    posterior = fit(scheme, change(X), y, M=12, on_step=lambda step: bounds.append(step.bound))
+    found = train(scheme, change(X), y, M=12, on_step=lambda step: bounds.append(step.bound))
     assert np.isfinite(bounds).all()
-    assert np.isfinite(posterior.score(change(X), y).log_density).all()
+    assert np.isfinite(found.posterior.score(change(X), y).log_density).all()
 
 
-def test_other_tasks_are_refused_and_failures_are_named(monkeypatch):
+def test_other_tasks_are_refused_and_failures_are_named(train, boundary, monkeypatch):
     with pytest.raises(UsageError, match="binary"):
         SparseMAPScheme().likelihood("multiclass", 3)
 
@@ -74,4 +65,4 @@ def test_other_tasks_are_refused_and_failures_are_named(monkeypatch):
 
     monkeypatch.setattr(module, "sparse_map", broken)
     with pytest.raises(NumericalError, match="sparse-map, start: no factor"):
-        fit(SparseMAPScheme(), *two_moons())
+        train(SparseMAPScheme(), *boundary())

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from flat_bound import FlatBound
 
-from gpbench.model.basis_old import Basis
-from gpbench.model.functions import log_ndtr, mills
+from gpbench.model.basis import Basis
 from gpbench.model.kernels import make_kernel
-from gpbench.model.kl_bound_old import KLBound
+from gpbench.model.kl_bound import KLBound
 from gpbench.model.likelihoods import Probit
-from gpbench.schemes.nested.sparse_map_bound import sparse_map, sparse_map_gradient
+from gpbench.model.likelihoods.bernoulli import log_ndtr, mills
+from gpbench.schemes.nested.sparse_map import sparse_map, sparse_map_gradient
 
 KERNELS = ["se", "se-ard", "matern32", "matern32-ard", "linear-ard", "se-ard+linear-ard", "matern32-ard+linear-ard"]
 EXACT = {"tolerance": 1e-9, "limit": 300}
@@ -32,8 +33,8 @@ def some_kernel(name="se-ard", *, variance=1.3, noise=0.1):
 
 
 def as_kl_bound(kernel, X, y, *, Z, jitter, likelihood=None):
-    bound = KLBound(kernel, likelihood or Abandoned(), whitened=True, M=len(Z), d=Z.shape[1], size=7)
-    x = bound.start(Z)
+    bound = FlatBound(KLBound(kernel, likelihood or Abandoned(), size=7), Z)
+    x = bound.x
     return bound, x, lambda x: bound.at(x, X, y, basis=bound.basis(x, jitter=jitter))
 
 
@@ -44,8 +45,8 @@ def test_the_value_at_a_given_q_is_the_oracles(read_oracle):
     y = (inputs["y"] > 0).astype(int)
     bound, x, at = as_kl_bound(kernel, inputs["X"], y, Z=inputs["Z"], jitter=jitter)
     L = bound.basis(x, jitter=jitter).L
-    parts = bound.layout.split(x)
-    parts.m[:], parts.L[:] = np.linalg.solve(L, inputs["abandoned_m"]), np.linalg.solve(L, inputs["abandoned_L"])
+    parts = bound.split(x)
+    parts["m"][:], parts["L"][:] = np.linalg.solve(L, inputs["abandoned_m"]), np.linalg.solve(L, inputs["abandoned_L"])
     assert at(x).value == pytest.approx(expected["abandoned_bound"], abs=1e-9)
 
 
@@ -55,14 +56,14 @@ def test_the_optimum_is_stationary_in_q_and_has_that_value(variance):
     kernel = some_kernel(variance=variance)
     best = sparse_map(Basis(kernel, Z, jitter=1e-6), X, y, size=7, **EXACT)
     bound, x, at = as_kl_bound(kernel, X, y, Z=Z, jitter=1e-6)
-    parts = bound.layout.split(x)
-    parts.m[:], parts.L[:] = best.m_w, np.linalg.cholesky(best.latent().covariance())
+    parts = bound.split(x)
+    parts["m"][:], parts["L"][:] = best.q.mean, best.q.covariance_root()
     found = at(x)
     assert best.settled
     assert best.value == pytest.approx(found.value, abs=1e-9)
-    assert found.gradient[: bound.layout.q_size] == pytest.approx(np.zeros(bound.layout.q_size), abs=1e-7)
+    assert found.gradient[bound.q] == pytest.approx(np.zeros(bound.q.stop), abs=1e-7)
     gradient = np.concatenate([part.ravel() for part in sparse_map_gradient(best, X, y, size=7)])
-    assert gradient == pytest.approx(found.gradient[bound.layout.q_size :], rel=1e-7, abs=1e-7)
+    assert gradient == pytest.approx(found.gradient[bound.q.stop :], rel=1e-7, abs=1e-7)
 
 
 @pytest.mark.parametrize("variance", [1.3, 160.0])
@@ -90,8 +91,8 @@ def test_it_lies_below_the_kl_bound_at_the_same_q():
         kernel = some_kernel(variance=variance)
         best = sparse_map(Basis(kernel, Z, jitter=1e-6), X, y, **EXACT)
         bound, x, at = as_kl_bound(kernel, X, y, Z=Z, jitter=1e-6, likelihood=Probit(nodes=100))
-        parts = bound.layout.split(x)
-        parts.m[:], parts.L[:] = best.m_w, np.linalg.cholesky(best.latent().covariance())
+        parts = bound.split(x)
+        parts["m"][:], parts["L"][:] = best.q.mean, best.q.covariance_root()
         assert best.value < at(x).value
 
 
@@ -101,11 +102,11 @@ def test_with_inducing_inputs_at_all_rows_it_is_the_map_and_a_covariance_without
     best = sparse_map(Basis(kernel, X, jitter=1e-9), X, y, **EXACT)
     K = kernel.gram(X) + 1e-9 * np.eye(12)
     L = best.basis.L
-    m = L @ best.m_w
+    m = L @ best.q.mean
     signs = 2.0 * y - 1.0
     # the mode of Σ log Φ(y f) - ½ fᵀK⁻¹f solves f = K ∇
     assert m == pytest.approx(K @ (signs * mills(signs * m)), abs=1e-6)
-    S = L @ best.latent().covariance() @ L.T
+    S = L @ best.q.covariance @ L.T
     assert pytest.approx(K - K @ np.linalg.solve(K + np.eye(12), K), abs=1e-7) == S
 
 

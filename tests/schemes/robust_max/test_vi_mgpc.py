@@ -22,7 +22,7 @@ def fit(X, y, *, classes=3, M=12, on_step=None, seed=0, likelihood=None, **setti
     scheme = VIMGPC(inducing=str(M), **settings)
     steps = []
     task = "binary" if classes == 2 else "multiclass"
-    posterior = scheme.fit(
+    found = scheme.fit(
         X,
         y,
         inducing=InducingRule("random", count=min(M, len(X)), seed=3),
@@ -31,24 +31,24 @@ def fit(X, y, *, classes=3, M=12, on_step=None, seed=0, likelihood=None, **setti
         rng=np.random.default_rng(seed),
         on_step=on_step or (lambda step: steps.append((step.iteration, step.bound))),
     )
-    return posterior, steps
+    return found, steps
 
 
 @pytest.mark.parametrize("whiten", [True, False])
 def test_three_classes_are_learned_and_the_bound_only_rises(whiten):
     X, y = three_regions()
-    posterior, steps = fit(X, y, max_iterations=120, whiten=whiten)
+    fitted, steps = fit(X, y, max_iterations=120, whiten=whiten)
     bounds = [bound for _, bound in steps]
     assert bounds == sorted(bounds)
     assert [iteration for iteration, _ in steps] == list(range(1, len(steps) + 1))
     X_test, y_test = three_regions(400, seed=1)
-    score = posterior.score(X_test, y_test)
+    score = fitted.posterior.score(X_test, y_test)
     assert score.error.mean() < 0.1
     assert -score.log_density.mean() < 0.45
-    assert posterior.likelihood.epsilon == 1e-3
-    assert posterior.facts["stopped_by"] in {"iterations", "converged"}
-    assert len(posterior.facts["hyperparameters"]) == 3
-    Zs = [latent.Z for latent in posterior.latents]
+    assert fitted.posterior.likelihood.epsilon == 1e-3
+    assert fitted.stopped_by in {"iterations", "converged"}
+    assert len(fitted.facts["hyperparameters"]) == 3
+    Zs = [latent.Z for latent in fitted.posterior.latents]
     assert not np.array_equal(Zs[0], Zs[1])
 
 
@@ -57,10 +57,13 @@ def test_learned_label_noise_lifts_the_bound_and_finds_the_share_of_flipped_labe
     fixed, steps = fit(X, y, max_iterations=80)
     learned, more = fit(X, y, max_iterations=80, learn_epsilon=True)
     assert more[-1][1] > steps[-1][1] + 20
-    assert 0.15 < learned.likelihood.epsilon < 0.45
-    assert learned.facts["epsilon"] == learned.likelihood.epsilon
+    assert 0.15 < learned.posterior.likelihood.epsilon < 0.45
+    assert learned.facts["epsilon"] == learned.posterior.likelihood.epsilon
     X_test, y_test = three_regions(500, flipped=0.3, seed=1)
-    assert learned.score(X_test, y_test).log_density.mean() > fixed.score(X_test, y_test).log_density.mean()
+    assert (
+        learned.posterior.score(X_test, y_test).log_density.mean()
+        > fixed.posterior.score(X_test, y_test).log_density.mean()
+    )
 
 
 @pytest.mark.parametrize("mode", ["batch", "stochastic"])
@@ -68,8 +71,8 @@ def test_label_noise_is_held_at_first(mode):
     X, y = three_regions(60)
     found = {}
     for hold in (0, 5, 1000):
-        posterior, _ = fit(X, y, mode=mode, max_iterations=20, batch_size=30, learn_epsilon=True, hold_epsilon=hold)
-        found[hold] = posterior.likelihood.epsilon
+        fitted, _ = fit(X, y, mode=mode, max_iterations=20, batch_size=30, learn_epsilon=True, hold_epsilon=hold)
+        found[hold] = fitted.posterior.likelihood.epsilon
     assert found[1000] == 1e-3
     assert len(set(found.values())) == 3
 
@@ -79,8 +82,8 @@ def test_minibatches_come_near_the_batch_optimum():
     batch, _ = fit(X, y, max_iterations=300, **HARD)
     stochastic, steps = fit(X, y, mode="stochastic", max_iterations=1500, batch_size=50, **HARD)
     assert [bound for _, bound in steps] == [None] * 1500
-    assert stochastic.facts["iterations"] == 1500
-    p, q = (each.predict(X).probabilities for each in (batch, stochastic))
+    assert stochastic.iterations == 1500
+    p, q = (each.posterior.predict(X).probabilities for each in (batch, stochastic))
     assert np.abs(p - q).max() < 0.1
     assert np.abs(p - q).mean() < 0.01
 
@@ -88,9 +91,9 @@ def test_minibatches_come_near_the_batch_optimum():
 def test_two_classes_have_two_latent_functions():
     X, y = three_regions()
     y = (y == 1).astype(int)
-    posterior, _ = fit(X, y, classes=2, max_iterations=60)
-    assert len(posterior.latents) == 2
-    score = posterior.score(X, y)
+    fitted, _ = fit(X, y, classes=2, max_iterations=60)
+    assert len(fitted.posterior.latents) == 2
+    score = fitted.posterior.score(X, y)
     assert score.error.mean() < 0.1
     assert score.values.sum(axis=1) == pytest.approx(np.ones(len(X)), abs=1e-9)
 
@@ -98,9 +101,9 @@ def test_two_classes_have_two_latent_functions():
 @pytest.mark.parametrize("mode", ["batch", "stochastic"])
 def test_fixed_parts_stay_where_they_are(mode):
     X, y = three_regions(60)
-    posterior, _ = fit(X, y, mode=mode, max_iterations=5, variance=2.0, noise=0.3, **HARD)
+    fitted, _ = fit(X, y, mode=mode, max_iterations=5, variance=2.0, noise=0.3, **HARD)
     rule = InducingRule("random", count=12, seed=3)
-    for c, latent in enumerate(posterior.latents):
+    for c, latent in enumerate(fitted.posterior.latents):
         assert np.array_equal(latent.Z, rule.for_latent(c).choose(X))
         assert latent.kernel.values() == VIMGPC(variance=2.0, noise=0.3).initial_kernel(np.zeros((1, 2))).values()
         assert latent.m_w.any()
@@ -116,9 +119,9 @@ def test_the_same_seed_gives_the_same_numbers_and_training_stops_when_told(mode)
 
     one, _ = fit(X, y, mode=mode, on_step=stop, batch_size=20, learn_epsilon=True)
     other, _ = fit(X, y, mode=mode, on_step=stop, batch_size=20, learn_epsilon=True)
-    assert one.facts["iterations"] == 4
-    assert one.facts["stopped_by"] == "on_step"
-    assert np.array_equal(one.predict(X).probabilities, other.predict(X).probabilities)
+    assert one.iterations == 4
+    assert one.stopped_by == "on_step"
+    assert np.array_equal(one.posterior.predict(X).probabilities, other.posterior.predict(X).probabilities)
 
 
 @pytest.mark.parametrize("mode", ["batch", "stochastic"])
@@ -140,18 +143,16 @@ def test_odd_data_end_in_finite_predictions(mode, case):
         y = np.zeros(60, dtype=int)
     elif case == "tiny":
         X, y = X[:2], np.array([0, 2])
-    posterior, _ = fit(
-        X, y, classes=classes, mode=mode, max_iterations=25, batch_size=10, learn_epsilon=True, **settings
-    )
-    score = posterior.score(X, y)
+    fitted, _ = fit(X, y, classes=classes, mode=mode, max_iterations=25, batch_size=10, learn_epsilon=True, **settings)
+    score = fitted.posterior.score(X, y)
     assert np.isfinite(score.log_density).all()
     assert score.values.shape == (len(X), classes)
 
 
 def test_a_rate_that_is_too_high_is_halved():
     X, y = three_regions(60)
-    posterior, _ = fit(X, y, mode="stochastic", rate=1.0, max_iterations=150, batch_size=20)
-    assert np.isfinite(posterior.score(X, y).log_density).all()
+    fitted, _ = fit(X, y, mode="stochastic", rate=1.0, max_iterations=150, batch_size=20)
+    assert np.isfinite(fitted.posterior.score(X, y).log_density).all()
 
 
 @pytest.mark.parametrize(("mode", "where"), [("batch", "evaluation 0"), ("stochastic", "iteration ")])

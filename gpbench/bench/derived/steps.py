@@ -1,0 +1,323 @@
+"""The steps of :mod:`gpbench.bench.derived.stored`: from a plan's cells, or from nothing but options, to named arrays.
+
+Arrays of one cell begin with its key: ``KEY/mean``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from gpbench.bench.division import divide
+from gpbench.bench.plan.run import source_of
+from gpbench.bench.sources import opened
+from gpbench.errors import DataError, UsageError
+from gpbench.model.kernels import make_kernel
+from gpbench.model.likelihoods import Logit, Ordinal, Poisson
+from gpbench.model.posterior import load_posterior
+from gpbench.schemes.general.contraction import contraction_distances
+from gpbench.schemes.scalable_ep.toy import exact_density, factor_values, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpbench.bench.division import Division
+    from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.config import Config
+    from gpbench.model.likelihoods import Prediction
+    from gpbench.model.rows import Array, Rows
+
+    Arrays = dict[str, npt.NDArray[Any]]
+
+__all__ = ["agreement", "contraction", "factors", "hyperparameters", "panels"]
+
+#: Points along each axis of a panel's grid.
+_STEPS = 160
+#: Training rows that are drawn at most.
+_MOST = 1500
+#: Edges of the ordinal likelihood under the operator.
+_EDGES = (-1.0, 0.0, 1.0)
+
+
+class LatentPredictor(Protocol):
+    """A posterior of latent functions."""
+
+    def latent(self, X: Rows) -> tuple[Array, Array]:
+        """Mean and variance of each latent function, (n, F) each."""
+
+    def predict(self, X: Rows) -> Prediction:
+        """Predictive distribution of each row."""
+
+
+def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # as all steps
+    """Two-dimensional data, inducing inputs, and by how much each class is ahead over a grid.
+
+    Returns
+    -------
+    dict
+        ``X`` (n, 2), ``y`` (n,): training rows of the first finished cell, not all of them if they are many;
+        ``classes`` (C,): the labels that there are; ``box`` (2, 2): lowest and highest corner of the panels; ``grid``
+        (2, g): points along each axis. For the first finished split of each variant ``KEY/margins`` (B, g, g):
+        probability of a class less the largest of the others', for every class, of two for one; and ``KEY/inducing/I``
+        (M, 2): each set of inducing inputs, none of a full scheme.
+
+    Raises
+    ------
+    UsageError
+        The data are not two-dimensional.
+    DataError
+        The data set, or a posterior, cannot be had.
+    """
+    chosen: dict[tuple[int, int], PlanResult] = {}
+    for cell in found.results:
+        if cell.finished:
+            chosen.setdefault(cell.shown.position, cell)
+    first = next(iter(chosen.values()))
+    division = _division(found.plan, first, config)
+    X = np.asarray(division.X)
+    if X.shape[1] != 2:
+        raise UsageError(f"panels show data of two dimensions; {first.shown.dataset} has {X.shape[1]}")
+    low, high = X.min(axis=0), X.max(axis=0)
+    room = 0.06 * (high - low)
+    box = np.stack([low - room, high + room])
+    axes = np.stack([np.linspace(box[0][side], box[1][side], _STEPS) for side in (0, 1)])
+    grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    arrays: Arrays = {
+        "X": X[:_MOST],
+        "y": division.y[:_MOST],
+        "classes": np.unique(division.y),
+        "box": box,
+        "grid": axes,
+    }
+    for each in chosen.values():
+        posterior = _posterior(each)
+        arrays[f"{each.key}/margins"] = _margins(posterior.predict(grid).values.reshape(_STEPS, _STEPS, -1))
+        for number, Z in enumerate(_inducing(posterior, each, len(X))):
+            arrays[f"{each.key}/inducing/{number}"] = Z
+    return arrays
+
+
+def _margins(p: Array) -> Array:
+    """By how much each class leads all others (B, g, g), from probabilities (g, g, C); of two classes the first."""
+    labels = range(p.shape[2] - (p.shape[2] == 2))
+    return np.stack([p[:, :, label] - np.delete(p, label, axis=2).max(axis=2) for label in labels])
+
+
+def _inducing(posterior: object, cell: PlanResult, n: int) -> list[Array]:
+    """The inducing inputs, once where the latent functions share them; none of a full scheme."""
+    found: list[Array] = []
+    for latent in getattr(posterior, "latents", ()):
+        Z = np.asarray(latent.Z)
+        if len(Z) < n and not any(Z.shape == other.shape and np.array_equal(Z, other) for other in found):
+            found.append(Z)
+    return [] if cell.settings.get("inducing") == "all" else found
+
+
+def agreement(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:
+    """Predictions of the test rows of one method's cells, and of all others' on the same splits.
+
+    Parameters
+    ----------
+    found : PlanCells
+    options : mapping
+        ``against``: the table of [methods].
+    config : Config
+
+    Returns
+    -------
+    dict
+        For each cell ``KEY/mean``, ``KEY/variance`` (n_test F,) of the latent functions and ``KEY/probability``
+        (n_test,) of the last class, or the expected count.
+
+    Raises
+    ------
+    DataError
+        The data set, or a posterior, cannot be had, or a model has no latent functions.
+    """
+    finished = [cell for cell in found.results if cell.finished]
+    wanted = {_split(cell) for cell in finished if cell.shown.name == options["against"]}
+    arrays: Arrays = {}
+    for cell in finished:
+        if _split(cell) in wanted and f"{cell.key}/mean" not in arrays:
+            posterior, X = _posterior(cell), _division(found.plan, cell, config).X_test
+            mean, variance = posterior.latent(X)
+            values = posterior.predict(X).values
+            arrays[f"{cell.key}/mean"] = mean.ravel()
+            arrays[f"{cell.key}/variance"] = variance.ravel()
+            arrays[f"{cell.key}/probability"] = values[:, -1] if values.ndim == 2 else values
+    return arrays
+
+
+def _split(cell: PlanResult) -> tuple[Any, ...]:
+    return cell.shown.position[0], cell.split.protocol, cell.split.index, cell.split.seed
+
+
+def hyperparameters(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # as all steps
+    """The kernels that the finished cells ended with, a row for each hyper-parameter; none of models without kernels.
+
+    Returns
+    -------
+    dict
+        ``cell`` (k,): key; ``latent`` (k,): number of the latent function; ``name`` (k,); ``value`` (k,).
+
+    Raises
+    ------
+    DataError
+        A posterior cannot be read.
+    """
+    paths = {cell.key: cell.shown.arrays for cell in found.results if cell.finished}
+    rows = [
+        (key, number, name, float(value))
+        for key, path in paths.items()
+        for number, latent in enumerate(getattr(load_posterior(path), "latents", ()))
+        for name, value in latent.kernel.values().items()
+    ]
+    return {
+        "cell": np.array([row[0] for row in rows], dtype=np.str_),
+        "latent": np.array([row[1] for row in rows], dtype=np.int64),
+        "name": np.array([row[2] for row in rows], dtype=np.str_),
+        "value": np.array([row[3] for row in rows], dtype=np.float64),
+    }
+
+
+def contraction(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # it has no cells
+    """How far apart random covariances are before and after sheth2015's operator, on random inputs of the unit cube.
+
+    Parameters
+    ----------
+    found : PlanCells
+    options : mapping
+        ``sizes`` of the active set, random ``rows`` and their ``inputs``, ``repeats``, ``kernels``, ``slopes`` of the
+        ordinal likelihood, ``seed``.
+    config : Config
+
+    Returns
+    -------
+    dict
+        ``kernels`` (K,), ``likelihoods`` (L,), ``sizes`` (S,), ``rows`` (); ``before`` and ``after`` (K, L, S, R).
+
+    Raises
+    ------
+    UsageError
+        The options are out of range.
+    """
+    d = int(options["inputs"])
+    kernels = list(dict.fromkeys(str(name) for name in options["kernels"]))
+    sizes = list(dict.fromkeys(int(size) for size in options["sizes"]))
+    likelihoods: dict[str, Poisson | Logit | Ordinal] = {"count (Poisson)": Poisson(), "binary (logit)": Logit(20)}
+    for slope in map(float, options["slopes"]):
+        likelihoods[f"ordinal, slope {slope:g}"] = Ordinal(_EDGES, slope=slope)
+    before, after = [], []
+    for name in kernels:
+        kernel = make_kernel(name, d, variance=1.0, lengthscale=math.sqrt(d) / 3.0, noise=0.0)
+        try:
+            distances = contraction_distances(
+                kernel,
+                likelihoods,
+                sizes=sizes,
+                rows=int(options["rows"]),
+                inputs=d,
+                repeats=int(options["repeats"]),
+                seed=options["seed"],
+            )
+        except UsageError as error:
+            raise UsageError(f"{found.plan.path}: [figure]: {error}") from None
+        before.append([[distances[each, size].before for size in sizes] for each in likelihoods])
+        after.append([[distances[each, size].after for size in sizes] for each in likelihoods])
+    return {
+        "kernels": np.array(kernels),
+        "likelihoods": np.array(list(likelihoods)),
+        "sizes": np.array(sizes),
+        "rows": np.array(options["rows"]),
+        "before": np.array(before),
+        "after": np.array(after),
+    }
+
+
+def factors(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # it has no cells
+    """EP and SEP on one unknown: factors, sites and posteriors over a grid of the unknown (villacampa2017).
+
+    Parameters
+    ----------
+    found : PlanCells
+    options : mapping
+        ``prior_variance``, ``centres`` and ``widths`` of the n factors.
+    config : Config
+
+    Returns
+    -------
+    dict
+        ``theta`` (t,), ``factors`` (n, t), ``exact`` (t,): the posterior's density; ``names`` (2,): EP and SEP; their
+        ``sites`` (2, n, t), scaled to their largest values, whether these are all the same ``tied`` (2,), ``density``
+        (2, t); ``moments`` (3, 2): mean and variance of the exact posterior and of the two.
+
+    Raises
+    ------
+    UsageError
+        The options make no factors.
+    """
+    prior = options["prior_variance"]
+    try:
+        b, w = np.asarray(options["centres"]), np.asarray(options["widths"])
+        settled = {name: settle(b, w, prior_variance=prior, tied=name == "SEP") for name in ("EP", "SEP")}
+    except (UsageError, TypeError, ValueError) as error:
+        raise UsageError(f"{found.plan.path}: [figure]: {error}") from None
+    reach = 3.2 * float(np.sqrt(prior))
+    theta = np.linspace(-reach, reach, 1601)
+    exact = exact_density(theta, b, w, prior_variance=prior)
+    step = float(theta[1] - theta[0])
+    mean = float((theta * exact).sum() * step)
+    moments = [(mean, float(((theta - mean) ** 2 * exact).sum() * step))]
+    sites, densities = [], []
+    for each in settled.values():
+        logs = [-0.5 * tau * theta**2 + nu * theta for tau, nu in zip(each.tau, each.nu, strict=True)]
+        sites.append([np.exp(log - log.max()) for log in logs])
+        densities.append(np.exp(-0.5 * (theta - each.mean) ** 2 / each.variance) / np.sqrt(2.0 * np.pi * each.variance))
+        moments.append((each.mean, each.variance))
+    return {
+        "theta": theta,
+        "factors": np.array([factor_values(theta, float(c), float(v)) for c, v in zip(b, w, strict=True)]),
+        "exact": exact,
+        "names": np.array(list(settled)),
+        "sites": np.array(sites),
+        "tied": np.array([len(b) > 1 and not np.ptp(each.tau) for each in settled.values()]),
+        "density": np.array(densities),
+        "moments": np.array(moments),
+    }
+
+
+def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
+    """The scaled rows of a cell's split, from the data set itself.
+
+    Raises
+    ------
+    DataError
+        The data set cannot be had here, or it is not the one that the cell was run on.
+    """
+    name = plan.datasets[cell.shown.position[0]]
+    dataset = opened(source_of(plan, name, config))
+    if dataset.checksum != cell.checksum:
+        raise DataError(
+            f"data set {name} is not the one that the cell was run on: "
+            f"expected checksum {cell.checksum}, got {dataset.checksum}"
+        )
+    return divide(dataset, cell)
+
+
+def _posterior(cell: PlanResult) -> LatentPredictor:
+    """The posterior that a finished cell left.
+
+    Raises
+    ------
+    DataError
+        It cannot be read, or has no latent functions (logistic regression has none).
+    """
+    path = cell.shown.arrays
+    found = load_posterior(path)
+    if not hasattr(found, "latent"):
+        raise DataError(f"{path}, of {cell.method}, holds a model without latent functions")
+    return cast("LatentPredictor", found)

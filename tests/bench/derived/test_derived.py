@@ -1,0 +1,247 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpbench.bench.derived import stored
+from gpbench.bench.derived.stored import STEPS, derive, step_of, stored_arrays
+from gpbench.bench.execution import executor
+from gpbench.bench.plan.plan import RENDERINGS, Reduction
+from gpbench.bench.plan.read import read_plan
+from gpbench.bench.plan.run import PlanCells, look_up, run_plan
+from gpbench.bench.store import Store
+from gpbench.config import load_config
+from gpbench.errors import NotComputed, UsageError
+from gpbench.model.posterior import load_posterior
+
+PLAN = """
+title = "T"
+datasets = ["moons.csv"]
+split = "folds:3"
+splits = 2
+[defaults]
+kernel = "se"
+max_iterations = 5
+inducing = 4
+[methods.klsp]
+[methods.svgpc]
+batch_size = 20
+[methods.linear]
+"""
+CONTRACTION = 'title = "C"\nrender = "contraction"\n[figure]\nsizes = [2]\nrows = 12\ninputs = 2\nrepeats = 2\n'
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
+    X = np.random.default_rng(0).normal(size=(45, 2))
+    rows = [f"{a},{b},{int(a * b > 0)}" for a, b in X]
+    (tmp_path / "moons.csv").write_text("\n".join(["a,b,c", *rows]), encoding="utf-8")
+    return load_config()
+
+
+@pytest.fixture
+def plan_of(config, tmp_path):
+    def make(text):
+        (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+        return read_plan(tmp_path / "mine.toml")
+
+    return make
+
+
+@pytest.fixture
+def run(plan_of, config):
+    def make(text, **options):
+        return run_plan(plan_of(text), config, Store(config.store), executor=executor(1), **options)
+
+    return make
+
+
+def files(config):
+    return sorted(path.name for path in config.store.glob("*-*.npz"))
+
+
+def hyperparameters(text):
+    return text.replace("datasets =", 'render = "curves"\ndatasets =') + "[figure]\nhyperparameters = true\n"
+
+
+def test_every_step_belongs_to_a_rendering_and_loads():
+    assert set(STEPS) <= set(RENDERINGS)
+    assert all(callable(step.load()) for step in STEPS.values())
+    assert len({step.name for step in STEPS.values()}) == len(STEPS)
+
+
+def test_only_what_a_picture_asks_for_is_a_step(plan_of):
+    assert step_of(plan_of(PLAN)) is None
+    assert step_of(plan_of(hyperparameters(PLAN))).name == "hyperparameters"
+    assert step_of(plan_of(hyperparameters(PLAN).replace("= true", "= false"))) is None
+    assert step_of(plan_of(hyperparameters(PLAN).replace("hyperparameters = true", 'title = "t"'))) is None
+
+
+def test_what_is_stored_is_read_and_not_computed_again(run, plan_of, config, monkeypatch):
+    found = run(hyperparameters(PLAN))
+    with pytest.raises(NotComputed, match="mine: the hyper-parameters that its cells ended with are not computed yet"):
+        stored_arrays(found)
+    derive(found, config)
+    (name,) = files(config)
+    assert name.startswith("hyperparameters-")
+    again = look_up(plan_of(hyperparameters(PLAN)), Store(config.store))
+    arrays = stored_arrays(again)
+    monkeypatch.setattr(stored.Step, "load", lambda _: pytest.fail("it is computed again"))
+    derive(again, config)
+    assert files(config) == [name]
+    for cell in found.results:
+        own = [value for key, value in zip(arrays["cell"], arrays["value"], strict=True) if key == cell.key]
+        latents = getattr(load_posterior(config.store / f"{cell.key}.npz"), "latents", ())
+        assert own == [value for latent in latents for value in latent.kernel.values().values()]
+
+
+def test_files_hold_no_pickles_and_say_what_they_are(run, config):
+    found = run(hyperparameters(PLAN))
+    derive(found, config)
+    with np.load(config.store / files(config)[0], allow_pickle=False) as file:
+        about = json.loads(file["about"].tobytes())
+        assert all(not file[name].dtype.hasobject for name in file.files)
+    assert (about["step"], about["options"]) == ("hyperparameters", {"hyperparameters": True})
+    assert set(about["cells"]) == {cell.key for cell in found.results}
+    assert {"gpbench", "commit", "dirty"} <= set(about)
+
+
+def test_other_cells_options_and_versions_are_other_arrays(run, config, monkeypatch):
+    found = run(hyperparameters(PLAN))
+    derive(found, config)
+    for other in (
+        replace(found, results=found.results[1:]),
+        replace(found, plan=replace(found.plan, figure={"hyperparameters": True, "title": "t"})),
+    ):
+        with pytest.raises(NotComputed, match="not computed yet"):
+            stored_arrays(other)
+    monkeypatch.setitem(STEPS, "curves", replace(STEPS["curves"], version=2))
+    with pytest.raises(NotComputed, match="not computed yet"):
+        stored_arrays(found)
+
+
+def test_cells_that_came_out_otherwise_are_told_apart(run, config):
+    found = run(hyperparameters(PLAN))
+    derive(found, config)
+    changed = [replace(found.results[0], arrays_sha256="0" * 64), *found.results[1:]]
+    other = PlanCells(found.plan, changed, found.store)
+    with pytest.raises(NotComputed, match="were computed from earlier runs of its cells"):
+        stored_arrays(other)
+    derive(other, config)
+    assert len(stored_arrays(other)["value"])
+
+
+def test_damaged_files_are_told_and_made_anew(run, config):
+    found = run(hyperparameters(PLAN))
+    derive(found, config)
+    path = config.store / files(config)[0]
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(NotComputed, match=r"are to be computed again: .* cannot be read"):
+        stored_arrays(found)
+    derive(found, config)
+    assert len(stored_arrays(found)["value"])
+    np.savez(path, strange=np.zeros(3))
+    with pytest.raises(NotComputed, match="are to be computed again: 'about'"):
+        stored_arrays(found)
+
+
+def test_nothing_half_written_is_left(run, config, monkeypatch):
+    found = run(hyperparameters(PLAN))
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        derive(found, config)
+    assert list(config.store.glob("hyperparameters-*")) == []
+
+
+def test_cells_that_did_not_end_well_leave_nothing_to_compute(run, config):
+    found = run(hyperparameters(PLAN))
+    lost = replace(found, results=[replace(cell, status="failed") for cell in found.results])
+    derive(lost, config)
+    assert files(config) == []
+
+
+def test_without_cells_the_methods_versions_and_the_seed_count(plan_of, config, monkeypatch):
+    found = PlanCells(plan_of(CONTRACTION), [], Store(config.store))
+    derive(found, config)
+    derive(replace(found, plan=replace(found.plan, seed=1)), config)
+    derive(replace(found, plan=replace(found.plan, reduction=Reduction(words="QUICK"))), config)  # two repeats as well
+    assert len(files(config)) == 2
+    known = {name: replace(method, version=99) for name, method in stored.methods().items()}
+    monkeypatch.setattr(stored, "methods", lambda: known)
+    with pytest.raises(NotComputed):
+        stored_arrays(found)
+
+
+def test_force_computes_anew(plan_of, config):
+    found = PlanCells(plan_of(CONTRACTION), [], Store(config.store))
+    derive(found, config)
+    path = config.store / files(config)[0]
+    before = path.stat().st_mtime_ns
+    derive(found, config)
+    assert path.stat().st_mtime_ns == before
+    derive(found, config, force=True)
+    assert path.stat().st_mtime_ns > before
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ("sizes = [20]\nrows = 20", "active set sizes must be 1 to 19"),
+        ("sizes = 20", r"sizes must be a list of numbers, such as \[10, 25, 50, 100\]; got 20"),
+        ('repeats = "many"', "repeats must be a number, such as 500; got 'many'"),
+        ("repeats = true", "repeats must be a number"),
+        ("slopes = [nan]", "slopes must be a list of numbers"),
+        ("kernels = [1]", "kernels must be a list of texts"),
+        ("kernels = []", "kernels must be a list of texts"),
+    ],
+)
+def test_options_of_another_kind(plan_of, config, figure, message):
+    plan = plan_of(f'title = "C"\nrender = "contraction"\n[figure]\n{figure}\n')
+    with pytest.raises(UsageError, match=message):
+        derive(PlanCells(plan, [], Store(config.store)), config)
+
+
+def test_options_that_are_no_words_or_numbers(run, config):
+    found = run(hyperparameters(PLAN) + "title = 2026-11-27\n")
+    with pytest.raises(UsageError, match=r"\[figure\] must hold texts, numbers and lists"):
+        derive(found, config)
+
+
+def test_widths_that_make_no_factors(plan_of, config):
+    plan = plan_of('title = "F"\nrender = "factors"\n[figure]\nwidths = [1.0]\n')
+    with pytest.raises(UsageError, match=r"mine.toml: \[figure\]: expected as many centres as widths"):
+        derive(PlanCells(plan, [], Store(config.store)), config)
+
+
+def test_panels_hold_the_margins_of_the_posterior(run, config):
+    text = PLAN.replace("datasets =", 'render = "panels"\ndatasets =').replace("[methods.linear]\n", "")
+    found = run(text.replace("inducing = 4", "") + "[sweep]\ninducing = [4]\n")
+    derive(found, config)
+    arrays = stored_arrays(found)
+    cell = found.results[0]
+    posterior = load_posterior(config.store / f"{cell.key}.npz")
+    x, y = arrays["grid"][0][[3, 80]], arrays["grid"][1][[5, 90]]
+    p = posterior.predict(np.stack([x, y], axis=1)).values
+    np.testing.assert_allclose(arrays[f"{cell.key}/margins"][0][[5, 90], [3, 80]], p[:, 0] - p[:, 1], atol=1e-12)
+    np.testing.assert_array_equal(arrays[f"{cell.key}/inducing/0"], posterior.latents[0].Z)
+    assert f"{found.results[1].key}/margins" not in arrays  # of the first split alone
+    assert (len(arrays["X"]), list(arrays["classes"])) == (30, [0, 1])
+
+
+def test_predictions_are_of_the_cells_that_meet(run, config):
+    text = PLAN.replace("datasets =", 'render = "scatter"\ndatasets =').replace("[methods.linear]\n", "")
+    found = run(text + '[figure]\nagainst = "klsp"\n')
+    derive(found, config)
+    arrays = stored_arrays(found)
+    for cell in found.results:
+        test = found.store.arrays(cell.key)["test_probabilities"]
+        np.testing.assert_allclose(arrays[f"{cell.key}/probability"], test[:, -1], atol=1e-12)
+        assert arrays[f"{cell.key}/mean"].shape == arrays[f"{cell.key}/variance"].shape == (15,)
+    first = [cell for cell in found.results if cell.method == "svgpc" or cell.split.index == 0]
+    derive(replace(found, results=first), config)
+    kept = {name.partition("/")[0] for name in stored_arrays(replace(found, results=first))}
+    assert kept == {cell.key for cell in first if cell.split.index == 0}
