@@ -26,7 +26,7 @@ LOG_RANGE = 30.0
 
 
 class Steps(Protocol):
-    """A rule of stochastic steps: :class:`AdaDelta`, or :class:`SteadyAdam`."""
+    """A rule of stochastic steps: :class:`AdaDelta` or :class:`SteadyAdam`."""
 
     def look_ahead(self) -> Array | None:
         """What to add to the parameters before the gradient is taken, shape (size,); None: nothing."""

@@ -266,8 +266,8 @@ class GVISGDTraining(Training):
         self._seen = _LastBatch(observation)
         self._bound = KLBound(kernel, self._seen, size=scheme.batch_size)
         phi = scheme.parts(observation, self._y)
-        parts = Unknowns.of(self._bound.start(active.Z), limits={"theta": LOG_BOUND}).parts | phi
-        self.unknowns = Unknowns(**parts).freeing(["m", "L", *(["theta", *phi] if self._learns else [])])
+        own = Unknowns.of(self._bound.start(active.Z), limits={"theta": LOG_BOUND}).parts
+        self.unknowns = Unknowns(**own, **phi).freeing(["m", "L", *(["theta", *phi] if self._learns else [])])
         self.w, self._box = self.unknowns.x, self.unknowns.bounds
         self.bind()
         if active.y is not None:
