@@ -46,7 +46,7 @@ def fit(name, X, y, *, on_step, M, task="binary", rule="random", **settings):
         X,
         y,
         inducing=InducingRule(rule, count=str(M), seed=0),
-        likelihood=scheme.likelihood(task, classes),
+        likelihood=scheme.likelihood_for(task, classes),
         classes=classes,
         rng=np.random.default_rng(0),
         on_step=on_step,

@@ -86,7 +86,7 @@ def trained(name, X, y, *, seed, watch):
         X,
         y,
         inducing=scheme.inducing_rule_for(seed) if "inducing" in settings else InducingRule("none"),
-        likelihood=scheme.likelihood("binary", 2),
+        likelihood=scheme.likelihood_for("binary", 2),
         classes=2,
         rng=np.random.default_rng(seed),
         on_step=on_step,

@@ -7,7 +7,7 @@ To write a scheme, five concepts:
 
 ================  ==============================================================================================
 BinaryScheme      a frozen dataclass whose fields are settings, with a ``start`` that gives a Training; for other
-                  targets than two classes GPSettings or KernelSettings, with a ``likelihood`` and a ``fit``
+                  targets than two classes GPSettings or KernelSettings, with a ``likelihood_for`` and a ``fit``
 Training          what moves: ``train``, ``posterior``, and a ``trainer`` that counts, limits and tells of steps
 Basis             a kernel at inducing inputs Z: whitened features of rows, and the pullback of their adjoints
 GaussianQ         q(v) over whitened inducing values: from sites, natural parameters or a root; KL and marginals

@@ -41,8 +41,16 @@ __all__ = [
     "shared_settings",
 ]
 
-#: What the origin takes over from the method that it learns for, unless it is told otherwise.
-_SHARED = ("kernel", "lengthscale", "variance", "noise", "link")
+#: What the origin takes over from the method that it learns for, unless it is told otherwise: a setting of the origin,
+#: and where it may stand there. Of two classes a likelihood is known by its link.
+_SHARED = {
+    "kernel": ("kernel",),
+    "lengthscale": ("lengthscale",),
+    "variance": ("variance",),
+    "noise": ("noise",),
+    "link": ("link", "likelihood"),
+    "likelihood": ("likelihood", "link"),
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class Choice:
         UsageError
             The method has none for its task.
         """
-        return self.method.build(self.settings).likelihood(dataset.task, len(dataset.classes))
+        return self.method.build(self.settings).likelihood_for(dataset.task, len(dataset.classes))
 
     def cell(self, dataset: Dataset | str, *, limits: Limits, split: SplitSpec, seed: int, scaling: str) -> CellSpec:
         """The cell of this choice on one split.
@@ -158,10 +166,13 @@ def choose(
     origin = origin_name(assignments)
     if origin is not None and origin in all_methods():
         every |= all_methods()[origin].settings().keys()
-    for name in given:
+    for name, value in given.items():
         if name not in every:
             option = _option(name)
-            raise UsageError(f"{option} applies to none of the methods {', '.join(names)}: none has that setting")
+            instead = f"; --set link={value} names a link" if name == "likelihood" and "link" in every else ""
+            raise UsageError(
+                f"{option} applies to none of the methods {', '.join(names)}: none has that setting{instead}"
+            )
     for name, value in assignments.items():
         if name in given:
             option = _option(name)
@@ -179,7 +190,7 @@ def choose(
 
 
 def _option(name: str) -> str:
-    return "--likelihood" if name == "link" else "--" + name.replace("_", "-")
+    return "--" + name.replace("_", "-")
 
 
 def origin_of(method: Method, settings: Mapping[str, Any], *, given: Mapping[str, Any]) -> Choice | None:
@@ -218,10 +229,11 @@ def shared_settings(origin: Method, settings: Mapping[str, Any]) -> dict[str, An
     """What an origin takes over from the settings of the method that it learns for: kernel, its start, likelihood."""
     known = origin.settings()
     shared = {}
-    for name in _SHARED:
-        if name in known and name in settings:
+    for name, places in _SHARED.items():
+        here = next((place for place in places if place in settings), None)
+        if name in known and here is not None:
             try:
-                shared[name] = known[name].check(settings[name])
+                shared[name] = known[name].check(settings[here])
             except UsageError:  # a likelihood that it does not have: it has its own
                 continue
     return shared

@@ -198,7 +198,7 @@ class _Attempt:
                 inducing=inducing_rule(
                     spec.settings, seed=spec.split.inducing_seed(), active=rows.active, targets=rows.y_active
                 ),
-                likelihood=scheme.likelihood(dataset.task, classes),
+                likelihood=scheme.likelihood_for(dataset.task, classes),
                 classes=classes,
                 rng=spec.generator(),
                 on_step=self.watcher,

@@ -106,7 +106,7 @@ def command(
         if plot.suffix.lower() not in PICTURES:  # before anything runs
             raise UsageError(f"--plot expects a name that ends in {', '.join(PICTURES)}; got {plot}")
     config = load_config()
-    flags = {"inducing": inducing, "batch_size": batch_size, "kernel": kernel, "link": likelihood}
+    flags = {"inducing": inducing, "batch_size": batch_size, "kernel": kernel, "likelihood": likelihood}
     limits = Limits(seconds=max_seconds, iterations=max_iterations)
     chosen = [method(name) for name in methods]
     request = Request(

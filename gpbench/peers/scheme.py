@@ -69,7 +69,7 @@ class Rival(KernelSettings):
             The rival cannot do so many rows.
         """
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The Bernoulli likelihood with the link of the settings.
 
         Raises

@@ -148,7 +148,7 @@ def _dataset_labels(cells: Sequence[Result]) -> list[str]:
 def _method_labels(cells: Sequence[Result]) -> list[str]:
     """Ids of the methods, with the settings, limits and versions that differ among all cells of a method.
 
-    The likelihood counts within a data set only: it follows from the task unless the user names one.
+    The likelihood counts within a data set only, and where no setting names it: it follows from the task.
     """
     facts = [
         {name: _words(value) for name, value in cell.settings.items()}
@@ -163,7 +163,8 @@ def _method_labels(cells: Sequence[Result]) -> list[str]:
         [_origin_facts(cell.origin) for cell in cells],
     )
     of_dataset = _tell_apart(
-        [(cell.method, cell.dataset) for cell in cells], [{"likelihood": _words(cell.likelihood)} for cell in cells]
+        [(cell.method, cell.dataset) for cell in cells],
+        [{} if "likelihood" in cell.settings else {"likelihood": _words(cell.likelihood)} for cell in cells],
     )
     return [_label(name, a + b + c) for name, a, b, c in zip(methods, of_method, of_origin, of_dataset, strict=True)]
 

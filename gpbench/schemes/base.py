@@ -161,7 +161,7 @@ def run_training(name: str, start: Callable[[], Training], on_step: OnStep) -> F
 class Scheme(Protocol):
     """An algorithm that finds q(u) and the hyper-parameters."""
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The likelihood that this scheme uses for a task unless the user names another.
 
         Raises

@@ -74,7 +74,7 @@ class Gibbs(KernelSettings):
     thinning: int = setting(1, "sweeps from one draw that is kept to the next", minimum=1)
     max_rows: int = setting(2000, "rows at most: a sweep costs their cube, and the draws are held in memory", minimum=1)
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The Bernoulli likelihood with the logit link.
 
         Raises

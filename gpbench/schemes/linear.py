@@ -46,7 +46,7 @@ class Linear:
     max_rows: int = setting(1_000_000, "random rows that are used at most; all of them are held in memory", minimum=10)
     max_iterations: int = setting(1000, "iterations of L-BFGS at most", minimum=1)
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The logit likelihood, which names the model; with more than two classes the softmax takes its place.
 
         Raises

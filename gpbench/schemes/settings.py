@@ -346,7 +346,7 @@ class BinaryScheme(GPSettings):
     ) -> Training:
         """Training at its beginning; arguments as in ``fit``."""
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The Bernoulli likelihood with the link of the settings.
 
         Raises

@@ -45,12 +45,12 @@ class FakeScheme:
     rate: float = setting(0.1, "Step size.", minimum=0, maximum=1)
     kernel: str = setting("se", "Kernel.", choices=("se", "linear"))
     trouble: str = setting("none", "What goes wrong at the third iteration.")
-    link: str = setting("fake", "Link.", choices=("fake", "probit"))
+    likelihood: str = setting("fake", "Likelihood.", choices=("fake", "probit"))
     max_iterations: int = setting(100, "Iterations.", minimum=1)
     width: float | None = setting(None, "Optional.", kind=float)
 
-    def likelihood(self, task, n_classes):  # noqa: ARG002
-        return SimpleNamespace(name=self.link, tasks=frozenset({task}))
+    def likelihood_for(self, task, n_classes):  # noqa: ARG002
+        return SimpleNamespace(name=self.likelihood, tasks=frozenset({task}))
 
     def fit(self, X, y, *, inducing, likelihood, classes, rng, on_step):  # noqa: ARG002
         CALLS.append((X, inducing, [pool["num_threads"] for pool in threadpool_info()]))
@@ -133,10 +133,11 @@ def spec(
     **settings,
 ):
     place = source or FakeSource()
+    named = {"likelihood": likelihood} if "likelihood" in method.settings() else {}
     return CellSpec(
         method=method.id,
         version=method.version,
-        settings=method.resolve(settings),
+        settings=method.resolve(named | settings),
         limits=limits or Limits(),
         dataset=place.name,
         checksum=checksum or place.load().checksum,

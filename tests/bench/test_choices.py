@@ -2,6 +2,7 @@ import pytest
 from bench_fakes import FAKE, POINTS
 
 from gpbench.bench.choices import choose, parse_assignments
+from gpbench.bench.methods import method
 from gpbench.errors import UsageError
 
 
@@ -63,9 +64,14 @@ def test_the_limit_on_iterations_is_told_to_schemes_that_plan_their_steps():
     assert settings(told)["fake"]["max_iterations"] == 9
 
 
-def test_likelihood_is_the_setting_link():
-    assert settings(choose([FAKE], {"link": "probit"}, assignments={}))["fake"]["link"] == "probit"
-    with pytest.raises(UsageError, match="setting link must be one of fake, probit; got 'cauchit'"):
-        choose([FAKE], {"link": "cauchit"}, assignments={})
-    with pytest.raises(UsageError, match="link is given twice: by --likelihood and by --set link=fake"):
-        choose([FAKE], {"link": "probit"}, assignments={"link": "fake"})
+def test_likelihood_is_a_setting_and_no_link():
+    chosen = settings(choose([FAKE], {"likelihood": "probit"}, assignments={}))
+    assert chosen["fake"]["likelihood"] == "probit"
+    with pytest.raises(UsageError, match="setting likelihood must be one of fake, probit; got 'cauchit'"):
+        choose([FAKE], {"likelihood": "cauchit"}, assignments={})
+    with pytest.raises(UsageError, match="likelihood is given twice: by --likelihood and by --set likelihood=fake"):
+        choose([FAKE], {"likelihood": "probit"}, assignments={"likelihood": "fake"})
+    with pytest.raises(
+        UsageError, match=r"--likelihood applies to none of the methods klsp: .*; --set link=logit names"
+    ):
+        choose([method("klsp")], {"likelihood": "logit"}, assignments={})

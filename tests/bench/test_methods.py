@@ -54,7 +54,7 @@ def test_unknown_method_is_answered_with_the_nearest():
 
 def test_resolving_fills_defaults_and_parses_texts():
     assert FAKE.resolve({"rate": "0.5", "steps": 7}) == {
-        "steps": 7, "rate": 0.5, "kernel": "se", "trouble": "none", "link": "fake", "max_iterations": 100,
+        "steps": 7, "rate": 0.5, "kernel": "se", "trouble": "none", "likelihood": "fake", "max_iterations": 100,
         "width": None,
     }  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 from bench_fakes import FakeSource, without_times
 
 from gpbench.bench.cell import Limits
-from gpbench.bench.choices import Choice, choose, learned_in
+from gpbench.bench.choices import Choice, choose, learned_in, shared_settings
 from gpbench.bench.execution import Processes, Serial
 from gpbench.bench.expand import Request, expand
 from gpbench.bench.method import BINARY, Method
@@ -82,6 +82,17 @@ def test_the_origin_is_the_cell_that_a_run_of_it_would_make(store):
     assert len(store.results()) == 4
     assert run(found, store, force=True)[0].key == cells[0].key  # its own cells alone are run again
     assert [path.stat().st_mtime_ns for path in start] == written
+
+
+def test_a_link_is_handed_on_as_a_likelihood_and_the_other_way():
+    """Of two classes a likelihood is known by its link; one that the other has not is not handed on."""
+    for likelihood, expected in (("probit", "probit"), ("logit", "logit"), ("auto", "probit")):
+        (choice,) = chosen("gvi-fixed-point", likelihood=likelihood)
+        assert (choice.settings["likelihood"], choice.origin.settings["link"]) == (likelihood, expected)
+    for link in ("probit", "logit"):
+        settings = method("klsp").resolve({"link": link})
+        assert shared_settings(method("gvi-fixed-point"), settings)["likelihood"] == link
+    assert shared_settings(method("gvi-dual"), method("klsp").resolve({"link": "probit"})).get("likelihood") is None
 
 
 def test_processes_and_one_after_another_give_the_same(store, tmp_path):

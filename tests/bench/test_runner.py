@@ -243,8 +243,8 @@ def split_rows(data):
 
 
 def test_the_likelihood_is_the_schemes_own_for_the_task():
-    result = run_cell(task(link="probit")).result
-    assert result.settings["link"] == "probit"
+    result = run_cell(task(likelihood="probit")).result
+    assert result.settings["likelihood"] == "probit"
     assert result.status == "ok"
 
 

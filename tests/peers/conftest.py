@@ -61,7 +61,7 @@ def fit(scheme, X, y, *, on_step=ignore):
         X,
         y,
         inducing=InducingRule("random", count=getattr(scheme, "inducing", "5"), seed=1),
-        likelihood=scheme.likelihood("binary", 2),
+        likelihood=scheme.likelihood_for("binary", 2),
         classes=2,
         rng=np.random.default_rng(0),
         on_step=on_step,

@@ -59,5 +59,5 @@ def test_more_rows_than_allowed_and_kernels_that_it_lacks(fitted, moons):
     with pytest.raises(UsageError, match="at most max_rows = 40 rows; got 41"):
         fitted(SklearnGPC(max_rows=40), X, y)
     with pytest.raises(UsageError, match="got linear-ard"):
-        SklearnGPC(kernel="se-ard+linear-ard").likelihood("binary", 2)
+        SklearnGPC(kernel="se-ard+linear-ard").likelihood_for("binary", 2)
     assert SklearnGPC().max_rows == 2000

@@ -29,7 +29,7 @@ def fit(scheme, X, y, *, on_step=ignore, seed=0):
         X,
         y,
         inducing=NONE,
-        likelihood=scheme.likelihood("binary", 2),
+        likelihood=scheme.likelihood_for("binary", 2),
         classes=2,
         rng=np.random.default_rng(seed),
         on_step=on_step,
@@ -146,5 +146,5 @@ def test_refusals():
     with pytest.raises(UsageError, match="at most max_rows = 29 rows; got 30"):
         fit(Gibbs(max_rows=29), X, y)
     with pytest.raises(UsageError, match="binary"):
-        Gibbs().likelihood("multiclass", 3)
+        Gibbs().likelihood_for("multiclass", 3)
     assert Gibbs().max_rows == 2000

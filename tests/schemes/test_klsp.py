@@ -190,7 +190,7 @@ def test_rows_are_read_in_blocks(train, boundary):
 
 def test_other_tasks_and_likelihoods_are_refused(train, boundary):
     with pytest.raises(UsageError, match="binary"):
-        KLSp().likelihood("multiclass", 3)
+        KLSp().likelihood_for("multiclass", 3)
     X, y = boundary()
     with pytest.raises(UsageError, match="fewer rows"):
         train(KLSp(), X, y, M=61)

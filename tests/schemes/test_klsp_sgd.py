@@ -48,7 +48,7 @@ def followed():
             X,
             y,
             inducing=InducingRule("kmeans", count=6, seed=1),
-            likelihood=scheme.likelihood("binary", 2),
+            likelihood=scheme.likelihood_for("binary", 2),
             classes=2,
             rng=np.random.default_rng(0),
         )
@@ -217,4 +217,4 @@ def test_duplicated_inducing_inputs_and_three_rows(train):
 
 def test_other_tasks_are_refused():
     with pytest.raises(UsageError, match="binary"):
-        KLSpSGD().likelihood("count", 0)
+        KLSpSGD().likelihood_for("count", 0)

@@ -25,7 +25,7 @@ def fit(X, y, *, classes=2, on_step=ignore, **settings):
         X,
         y,
         inducing=InducingRule("none"),
-        likelihood=scheme.likelihood("binary" if classes == 2 else "multiclass", classes),
+        likelihood=scheme.likelihood_for("binary" if classes == 2 else "multiclass", classes),
         classes=classes,
         rng=np.random.default_rng(0),
         on_step=on_step,
@@ -105,7 +105,7 @@ def test_inputs_that_are_not_finite_are_a_numerical_error():
 def test_wrong_use_is_refused():
     X, y = rows()
     with pytest.raises(UsageError, match="binary and multiclass"):
-        Linear().likelihood("count", 0)
+        Linear().likelihood_for("count", 0)
     with pytest.raises(UsageError, match="3 columns"):
         fit(X, y).posterior.predict(X[:, :2])
     with pytest.raises(DataError, match=r"0\.\.1"):

@@ -35,7 +35,7 @@ def train(scheme, X, y, classes):
         X,
         y,
         inducing=InducingRule("random", count=8, seed=1),
-        likelihood=scheme.likelihood(TASKS[classes], classes),
+        likelihood=scheme.likelihood_for(TASKS[classes], classes),
         classes=classes,
         rng=np.random.default_rng(0),
         on_step=lambda _: None,

@@ -56,7 +56,7 @@ def fit(scheme, X, *, M=12):
         X,
         (X[:, 0] > 0).astype(int),
         inducing=InducingRule("random", count=M, seed=1),
-        likelihood=scheme.likelihood("binary", 2),
+        likelihood=scheme.likelihood_for("binary", 2),
         classes=2,
         rng=np.random.default_rng(0),
         on_step=lambda _: None,

@@ -146,7 +146,7 @@ def test_duplicated_inducing_inputs_and_three_rows(train):
 
 def test_other_tasks_are_refused():
     with pytest.raises(UsageError, match="binary"):
-        SVGPC().likelihood("multiclass", 3)
+        SVGPC().likelihood_for("multiclass", 3)
 
 
 def test_a_failure_names_the_method_and_the_iteration(train, boundary, monkeypatch):

@@ -237,7 +237,7 @@ def test_rows_that_turn_nan_while_training_are_a_numerical_error(train):
 
 def test_only_binary_logit():
     with pytest.raises(UsageError, match="binary"):
-        XGPC().likelihood("multiclass", 3)
+        XGPC().likelihood_for("multiclass", 3)
     X, y = rows()
     with pytest.raises(UsageError, match="logit"):
         XGPC().fit(

@@ -1,6 +1,6 @@
 """The methods of sheth2015."""
 
-from gpbench.bench.method import Method, Timing
+from gpbench.bench.method import Checking, Method, Timing
 
 __all__ = ["METHODS"]
 
@@ -8,6 +8,11 @@ _ANY = frozenset({"binary", "count", "ordinal"})
 _DUAL = frozenset({"binary", "count"})
 _ALL_ROWS = Timing(steps=300, steps_fixed=60, overhead=3e-3, load=0.4)
 _FEW_ROWS = Timing(steps=300, steps_fixed=100, overhead=5e-3, load=1.2)
+
+_EDGES = {"edges": {"edges": "-1,1"}}
+_OF_FEW = "the subset is all that it sees of the rows, and the check makes it one of few"
+_SUBSET = {"balanced duplicates": _OF_FEW, "shares": _OF_FEW}
+_UNEQUAL = {"labels swapped": "the surrogate of two classes' bound treats them unequally"}
 
 METHODS = (
     Method(
@@ -18,6 +23,7 @@ METHODS = (
         timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
         version=4,
+        checking=Checking(acts_with=_EDGES),
     ),
     Method(
         id="gvi-gradient",
@@ -27,6 +33,7 @@ METHODS = (
         timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
         version=4,
+        checking=Checking(acts_with=_EDGES),
     ),
     Method(
         id="gvi-dual",
@@ -36,6 +43,7 @@ METHODS = (
         version=5,
         timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_dual:GVIDual",
+        checking=Checking(exempt=_UNEQUAL),
     ),
     Method(
         id="gvi-sgd",
@@ -44,6 +52,12 @@ METHODS = (
         paper="sheth2015",
         scheme="gpbench.schemes.general.gvi_sgd:GVISGD",
         version=5,
+        checking=Checking(
+            acts_with={
+                **_EDGES,
+                "tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"},
+            }
+        ),
     ),
     Method(
         id="sod-laplace",
@@ -53,6 +67,7 @@ METHODS = (
         timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.sod_laplace:SoDLaplace",
         version=4,
+        checking=Checking(acts_with=_EDGES, exempt=_SUBSET),
     ),
     Method(
         id="sod-fixed-point",
@@ -62,6 +77,7 @@ METHODS = (
         timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_fixed_point:SoDFixedPoint",
         version=4,
+        checking=Checking(acts_with=_EDGES, exempt=_SUBSET),
     ),
     Method(
         id="sod-gradient",
@@ -71,6 +87,7 @@ METHODS = (
         timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_gradient:SoDGradient",
         version=4,
+        checking=Checking(acts_with=_EDGES, exempt=_SUBSET),
     ),
     Method(
         id="sod-dual",
@@ -80,5 +97,6 @@ METHODS = (
         version=5,
         timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_dual:SoDDual",
+        checking=Checking(exempt={**_SUBSET, **_UNEQUAL}),
     ),
 )

@@ -201,7 +201,7 @@ def gradient(trial: Trial) -> str:
         trial.data.X,
         trial.data.y,
         inducing=trial.rule(trial.short),
-        likelihood=scheme.likelihood(trial.task, trial.classes),
+        likelihood=scheme.likelihood_for(trial.task, trial.classes),
         classes=trial.classes,
         rng=np.random.default_rng(5),
     )

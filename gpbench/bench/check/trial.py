@@ -175,7 +175,7 @@ class Trial:
             data.X.copy(),
             data.y.copy(),
             inducing=self.rule(settings, inducing),
-            likelihood=scheme.likelihood(self.task, self.classes),
+            likelihood=scheme.likelihood_for(self.task, self.classes),
             classes=self.classes,
             rng=np.random.default_rng(5),
             on_step=(lambda _: None) if on_step is None else on_step,

@@ -92,7 +92,7 @@ class EPScheme(KernelSettings):
         """Training at its beginning; arguments as in ``fit``."""
 
     @abstractmethod
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The likelihood of a task.
 
         Raises
@@ -128,7 +128,7 @@ class EPScheme(KernelSettings):
         DataError
             A label is none of the classes.
         """
-        needed = self.likelihood("binary" if classes == 2 else "multiclass", classes)
+        needed = self.likelihood_for("binary" if classes == 2 else "multiclass", classes)
         check_ep_targets(self.name, y, needed=needed.name, given=likelihood, classes=classes)
         return run_training(
             self.name,

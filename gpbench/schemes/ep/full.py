@@ -74,7 +74,7 @@ class EP(EPScheme):
 
     name: ClassVar[str] = "ep"
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The probit.
 
         Raises

@@ -57,7 +57,7 @@ class GFITC(EPScheme, GPSettings):
 
     name: ClassVar[str] = "gfitc"
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The probit for two classes, the largest latent value for more.
 
         Raises

@@ -70,7 +70,7 @@ def _dual_evaluations() -> Any:
 class GVIDual(SparseScheme):
     """L-BFGS-B on the dual."""
 
-    link: str = settings.likelihood("logit", "poisson")
+    likelihood: str = settings.likelihood("logit", "poisson")
     gradient_tolerance: float = settings.gradient_tolerance()
     value_tolerance: float = settings.value_tolerance()
     dual_evaluations: int = _dual_evaluations()
@@ -86,7 +86,7 @@ class GVIDual(SparseScheme):
 class SoDDual(SubsetScheme):
     """The same on the active set's own rows."""
 
-    link: str = settings.likelihood("logit", "poisson")
+    likelihood: str = settings.likelihood("logit", "poisson")
     gradient_tolerance: float = settings.gradient_tolerance()
     value_tolerance: float = settings.value_tolerance()
     dual_evaluations: int = _dual_evaluations()

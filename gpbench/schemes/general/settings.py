@@ -243,7 +243,7 @@ class GeneralScheme(KernelSettings):
     ``slope`` and ``learn_slope``; where it takes expectations, ``nodes``.
     """
 
-    link: str = likelihood("logit", "probit", "poisson", "ordinal", "gaussian")
+    likelihood: str = likelihood("logit", "probit", "poisson", "ordinal", "gaussian")
     hyperparameters: str = setting(
         "learned",
         "whether kernel, constant mean and likelihood are learned; active-laplace: estimated by Laplace's marginal "
@@ -287,7 +287,7 @@ class GeneralScheme(KernelSettings):
     ) -> Training:
         """Training at its beginning; arguments as in ``fit``."""
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The likelihood of the settings, or of the task.
 
         Raises
@@ -295,7 +295,7 @@ class GeneralScheme(KernelSettings):
         UsageError
             There is none for the task, or the scheme or the likelihood cannot do it.
         """
-        name = BY_TASK.get(task) if self.link == "auto" else self.link
+        name = BY_TASK.get(task) if self.likelihood == "auto" else self.likelihood
         if name is None or (task == "binary" and n_classes != 2):
             raise UsageError(f"{self.name} does two classes, counts and ordinal categories; got task {task}")
         self._check_known(name, f" for task {task}")
@@ -368,7 +368,7 @@ class GeneralScheme(KernelSettings):
         )
 
     def _check_known(self, name: str, where: str) -> None:
-        choices = next(each.choices for each in settings_of(type(self)) if each.name == "link")
+        choices = next(each.choices for each in settings_of(type(self)) if each.name == "likelihood")
         known = sorted(set(choices) - {"auto"})
         if name not in known:
             raise UsageError(f"{self.name} does the likelihoods {', '.join(known)}; got {name}{where}")

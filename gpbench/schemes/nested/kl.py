@@ -94,7 +94,7 @@ class KL(KernelSettings):
 
     name: ClassVar[str] = "kl"
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The Bernoulli likelihood with the link of the settings.
 
         Raises

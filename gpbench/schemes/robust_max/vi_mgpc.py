@@ -99,7 +99,7 @@ class VIMGPC(GPSettings):
 
     name: ClassVar[str] = "vi-mgpc"
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The robust-max likelihood (13).
 
         Raises

@@ -131,7 +131,7 @@ class MGPCScheme(GPSettings):
             return self.max_iterations
         return BATCH_ITERATIONS if all_rows else STOCHASTIC_ITERATIONS
 
-    def likelihood(self, task: str, n_classes: int) -> Likelihood:
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The probit for two classes, the largest latent value for more.
 
         Raises

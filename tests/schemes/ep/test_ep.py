@@ -83,7 +83,7 @@ def test_too_many_rows_are_refused_unless_asked_for(fit):
 def test_other_tasks_and_links_are_refused(fit):
     X, y = rows(20)
     with pytest.raises(UsageError, match="binary"):
-        EP().likelihood("multiclass", 3)
+        EP().likelihood_for("multiclass", 3)
     with pytest.raises(UsageError, match="needs the likelihood probit"):
         fit(EP(), X, y, likelihood=likelihood("logit"))
 

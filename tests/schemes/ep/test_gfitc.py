@@ -164,4 +164,4 @@ def test_refusals(train):
     with pytest.raises(UsageError, match="without label noise"):
         train(GFITC(), X, y, C=3, likelihood=likelihood_from_spec({"name": "robust-max", "epsilon": 0.01}))
     with pytest.raises(UsageError, match="count"):
-        GFITC().likelihood("count", 0)
+        GFITC().likelihood_for("count", 0)

@@ -164,17 +164,17 @@ def test_one_category_alone(train, data):
 def test_what_is_refused(train, data):
     X, y = data("ordinal", 30)
     with pytest.raises(UsageError, match="gvi-dual does the likelihoods logit, poisson; got ordinal"):
-        GVIDual().likelihood("ordinal", 4)
+        GVIDual().likelihood_for("ordinal", 4)
     with pytest.raises(UsageError, match="sod-dual does"):
-        SoDDual().likelihood("ordinal", 4)
+        SoDDual().likelihood_for("ordinal", 4)
     with pytest.raises(UsageError, match="got task multiclass"):
-        GVIFixedPoint().likelihood("multiclass", 3)
+        GVIFixedPoint().likelihood_for("multiclass", 3)
     with pytest.raises(UsageError, match="likelihood poisson is for count targets; got task binary"):
-        GVIFixedPoint(link="poisson").likelihood("binary", 2)
+        GVIFixedPoint(likelihood="poisson").likelihood_for("binary", 2)
     with pytest.raises(UsageError, match="max_rows = 10 rows; got 20"):
         train(SoDFixedPoint(max_rows=10), "ordinal", X, y, M=20)
     with pytest.raises(UsageError, match="edges must be numbers"):
-        GVIFixedPoint(edges="a,b").likelihood("ordinal", 3)
+        GVIFixedPoint(edges="a,b").likelihood_for("ordinal", 3)
     with pytest.raises(UsageError, match="make 3 categories; got 4"):
         train(GVIFixedPoint(edges="0,1"), "ordinal", X, y)
     with pytest.raises(DataError, match="0 or more"):

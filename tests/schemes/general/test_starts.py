@@ -76,7 +76,7 @@ def test_stopped_after_a_few_iterations_it_is_no_worse_than_its_start(fitted, da
     _, _, stopped = fitted(kind, task, variance=variance, on_step=on_step)
     bounds.append(bound_of(kind, stopped.posterior, X, y))
     scheme, classes = kind(variance=variance), stopped.posterior.classes
-    observation = scheme.observation(scheme.likelihood(task, classes), y, classes)
+    observation = scheme.observation(scheme.likelihood_for(task, classes), y, classes)
     least = max(starting_bounds(scheme, observation, stopped.posterior, X, y))
     assert np.isfinite(bounds).all()
     assert min(bounds) >= least - SLACK * abs(least)

@@ -189,7 +189,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(UsageError, match="alternate"):
         VIJJ(bound="taylor", variant="hybrid")
     with pytest.raises(UsageError, match="binary"):
-        VIJJ().likelihood("count", 0)
+        VIJJ().likelihood_for("count", 0)
 
 
 def test_a_failure_names_the_method_and_the_evaluation(train, boundary, monkeypatch):

@@ -169,7 +169,7 @@ def test_too_many_rows_are_refused_before_memory_is_taken(fit, boundary):
 
 def test_other_tasks_are_refused():
     with pytest.raises(UsageError, match="binary"):
-        KL().likelihood("multiclass", 3)
+        KL().likelihood_for("multiclass", 3)
 
 
 def test_a_failure_names_the_method_and_where_it_was(fit, boundary, monkeypatch):

@@ -202,7 +202,7 @@ def test_rows_are_read_in_blocks(train, boundary):
 
 def test_other_tasks_and_links_are_refused(boundary):
     with pytest.raises(UsageError, match="binary"):
-        MFSp().likelihood("multiclass", 3)
+        MFSp().likelihood_for("multiclass", 3)
     X, y = boundary()
     scheme = MFSp()
     with pytest.raises(UsageError, match="needs the likelihood probit; got logit"):

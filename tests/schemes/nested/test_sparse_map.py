@@ -58,7 +58,7 @@ def test_hard_problems_stay_finite(train, boundary, case):
 
 def test_other_tasks_are_refused_and_failures_are_named(train, boundary, monkeypatch):
     with pytest.raises(UsageError, match="binary"):
-        SparseMAPScheme().likelihood("multiclass", 3)
+        SparseMAPScheme().likelihood_for("multiclass", 3)
 
     def broken(*_, **__):
         raise NumericalError("no factor")

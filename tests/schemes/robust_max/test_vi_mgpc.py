@@ -26,7 +26,7 @@ def fit(X, y, *, classes=3, M=12, on_step=None, seed=0, likelihood=None, **setti
         X,
         y,
         inducing=InducingRule("random", count=min(M, len(X)), seed=3),
-        likelihood=likelihood or scheme.likelihood(task, classes),
+        likelihood=likelihood or scheme.likelihood_for(task, classes),
         classes=classes,
         rng=np.random.default_rng(seed),
         on_step=on_step or (lambda step: steps.append((step.iteration, step.bound))),
@@ -166,12 +166,12 @@ def test_what_fails_past_every_remedy_says_where(mode, where):
 def test_other_tasks_likelihoods_and_labels_are_refused():
     X, y = three_regions(30)
     with pytest.raises(UsageError, match="vi-mgpc does classification; got task count"):
-        VIMGPC().likelihood("count", 0)
+        VIMGPC().likelihood_for("count", 0)
     with pytest.raises(UsageError, match=r"robust-max with epsilon > 0; got \{'name': 'logit'"):
         fit(X, y, likelihood=Logit())
     with pytest.raises(UsageError, match="robust-max with epsilon > 0"):
         fit(X, y, likelihood=RobustMax())
     with pytest.raises(DataError, match="labels must lie in"):
         fit(X, y + 1)
-    assert VIMGPC(quadrature="hermite").likelihood("multiclass", 3) == RobustMax(1e-3, "hermite", 20)
-    assert VIMGPC(nodes=50).likelihood("binary", 2) == RobustMax(1e-3, "trapezoid", 50)
+    assert VIMGPC(quadrature="hermite").likelihood_for("multiclass", 3) == RobustMax(1e-3, "hermite", 20)
+    assert VIMGPC(nodes=50).likelihood_for("binary", 2) == RobustMax(1e-3, "trapezoid", 50)

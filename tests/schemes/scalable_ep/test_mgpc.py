@@ -425,6 +425,6 @@ def test_what_cannot_be_done_is_refused(train, clusters, fit):
     with pytest.raises(DataError, match=r"labels must lie in 0\.\.2; got values from 1 to 3"):
         train(EPMGPC, X, y + 1, classes=3)
     with pytest.raises(UsageError, match="does classification; got task count"):
-        EPMGPC().likelihood("count", 0)
+        EPMGPC().likelihood_for("count", 0)
     with pytest.raises(UsageError, match="without label noise"):
         fit(EPMGPC(), X, y, classes=3, inducing=RANDOM, likelihood=likelihood("probit"))
