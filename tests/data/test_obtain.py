@@ -2,6 +2,7 @@ import hashlib
 import shutil
 import socket
 import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -256,6 +257,21 @@ def test_no_other_process_touches_a_file_that_is_being_read(tmp_path, web):
         assert Lease.take(tmp_path / PATH) is None
     with Lease.take(tmp_path / PATH) as lease:
         assert lease.held
+
+
+def test_what_another_process_brought_meanwhile_is_not_downloaded_again(tmp_path, web):
+    """As two data sets do that share a file."""
+    entry = _entry(_file(web.serve("/x", BODY), sha256=()))
+    (tmp_path / PATH).parent.mkdir(parents=True)
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(_obtain(entry, Places(tmp_path, patience=QUICK))))
+    with Lease.take(tmp_path / PATH):
+        waiting.start()
+        time.sleep(0.1)
+        _put(tmp_path)
+    waiting.join()
+    assert found[0][1] == {PATH: tmp_path / PATH}
+    assert not web.requests
 
 
 def test_a_copy_of_the_catalogue_counts_without_being_read(tmp_path, web):
