@@ -84,7 +84,7 @@ def load_config(
     ------
     UsageError
         A configuration file that is no TOML, or holds an unknown name or a value of the wrong kind; a folder that is
-        a file.
+        a file or cannot be one; ``~name`` of nobody.
     """
     variables = os.environ if environ is None else environ
     here = Path.cwd() if folder is None else folder
@@ -103,7 +103,7 @@ def load_config(
     return Config(
         data=_folder(here, values["data"], origins["data"]),
         results=_folder(here, values["results"], origins["results"]),
-        mirror=mirror if mirror is None or "://" in mirror else str(here / Path(mirror).expanduser()),
+        mirror=mirror if mirror is None or "://" in mirror else str(_path(here, mirror, origins["mirror"])),
         origins=origins,
     )
 
@@ -138,7 +138,21 @@ def _from_files(here: Path) -> list[tuple[str, str, str]]:
 
 
 def _folder(here: Path, text: str, origin: str) -> Path:
-    path = here / Path(text).expanduser()
-    if path.exists() and not path.is_dir():
+    path = _path(here, text, origin)
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:  # a name that is too long, or holds what no name may hold
+        raise UsageError(f"{text!r} cannot be a folder: {error} (set by {origin})") from error
+    barred = path.exists() and not path.is_dir()
+    if barred:
         raise UsageError(f"{path} must be a folder; it is a file (set by {origin})")
     return path
+
+
+def _path(here: Path, text: str, origin: str) -> Path:
+    try:
+        return here / Path(text).expanduser()
+    except RuntimeError as error:  # ~name without a user of that name
+        raise UsageError(f"{text}: there is no such user, or it has no home folder (set by {origin})") from error

@@ -12,6 +12,8 @@
     |-- PluginError             1   a third-party method or data set that does not load
     `-- PeerError               1   the process of a rival that crashed, hangs, or says what is no message
 
+    GpbenchWarning              what went on nevertheless; the command line shows it on one line
+
 Messages say what was expected and what was got. The exit codes are those of the command line.
 """
 
@@ -27,6 +29,7 @@ __all__ = [
     "DataError",
     "DataUnavailable",
     "GpbenchError",
+    "GpbenchWarning",
     "NotComputed",
     "NumericalError",
     "PeerError",
@@ -36,6 +39,9 @@ __all__ = [
     "reason",
     "unknown_name",
 ]
+
+
+_FEW = 12  # names that are all listed where none is near
 
 
 class GpbenchError(Exception):
@@ -80,6 +86,10 @@ class PeerError(GpbenchError):
     """The process of a rival crashed, hangs, or says what is no message; the text holds its last words."""
 
 
+class GpbenchWarning(UserWarning):
+    """Something is wrong or missing, and gpbench goes on nevertheless; the message says how."""
+
+
 def reason(error: OSError) -> str:
     """Why the system refused a file, in words; its own "File exists" hides that a file bars the way to a folder."""
     if isinstance(error, FileExistsError | NotADirectoryError):
@@ -101,5 +111,11 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """
     names = sorted(known)
     near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    elif len(names) <= _FEW:
+        hint = f"known: {', '.join(names)}"
+    else:
+        nearest = get_close_matches(name.lower(), names, n=5, cutoff=0.0)
+        hint = f"the nearest of the {len(names)} that are known: {', '.join(nearest)}"
     return UsageError(f"unknown {kind} {name!r}; {hint}")

@@ -86,6 +86,18 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path):
         load(tmp_path, {"GPBENCH_RESULTS": "f"})
 
 
+@pytest.mark.parametrize("variable", ["GPBENCH_DATA", "GPBENCH_RESULTS", "GPBENCH_MIRROR"])
+def test_the_home_of_nobody_is_refused(tmp_path, variable):
+    with pytest.raises(UsageError, match=rf"~nosuchuser/x: there is no such user.* \(set by {variable}\)"):
+        load(tmp_path, {variable: "~nosuchuser/x"})
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "a\0b"])
+def test_a_name_that_no_folder_can_have_is_refused(tmp_path, name):
+    with pytest.raises(UsageError, match=r"cannot be a folder: .* \(set by GPBENCH_DATA\)"):
+        load(tmp_path, {"GPBENCH_DATA": name})
+
+
 def test_unknown_flag(tmp_path):
     with pytest.raises(UsageError, match="unknown setting 'datas'; did you mean data"):
         load(tmp_path, datas="x")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpbench.bench.runner import Outcome, Task, lost, run_cell
 from gpbench.bench.signals import Terminated
 from gpbench.errors import UsageError
+from gpbench.terminal import warn_on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -237,6 +238,7 @@ def _without_interrupts() -> Iterator[None]:
 def _serve(connection: Connection) -> None:
     """What a worker does until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warn_on_one_line()
     threading.Thread(target=_die_with_parent, daemon=True).start()
     while True:
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["health", "lines", "thread_warnings"]
 
-_OTHERS = ("click", "matplotlib", "openml", "platformdirs", "pooch", "psutil", "tqdm")
+_OTHERS = ("click", "matplotlib", "openml", "platformdirs", "psutil", "tqdm")
 _EXTRAS = ("dask", "distributed", "polyagamma")
 
 

@@ -56,7 +56,7 @@ class CatalogueSource:
 
     def load(self, progress: Progress | None = None) -> Dataset:
         """Open the data set, downloading and preparing it where that has not been done."""
-        from gpbench.data.load import load  # noqa: PLC0415  # pandas and pooch are heavy
+        from gpbench.data.load import load  # noqa: PLC0415  # pandas is heavy
 
         return load(self.name, folder=self.folder, mirror=self.mirror, progress=progress)
 

@@ -10,11 +10,17 @@ Exit codes: 0 all well, 1 an error, 2 wrong usage, 3 data not to be had, 4 some 
 from __future__ import annotations
 
 import errno
+import io
+import sys
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpbench import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["COMMANDS", "LazyGroup", "main"]
 
@@ -75,25 +81,59 @@ class LazyGroup(click.Group):
             raise unknown_name("command", args[0], self.table)
         return super().resolve_command(ctx, args)
 
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002  # click's signature
+        **extra: Any,
+    ) -> Any:
+        """Run as a program: with streams that can be written, and messages that pass :mod:`gpbench.terminal`."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode, **extra)
+        from gpbench.terminal import echo, open_streams, warn_on_one_line  # noqa: PLC0415  # the program alone prints
+
+        open_streams()
+        warn_on_one_line()
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.ClickException as error:  # wrong usage, whose message repeats what was typed
+            words = io.StringIO()
+            error.show(words)
+            echo(words.getvalue(), err=True, nl=False)
+            code = error.exit_code
+        except OSError as error:  # of --help and --version, which click prints itself
+            echo(_system_words(error), err=True)
+            code = 1
+        except (click.Abort, KeyboardInterrupt):  # Ctrl-C before there is a command
+            code = 130
+        sys.exit(code if isinstance(code, int) else 0)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; gpbench's own errors, the system's, and Ctrl-C end with a message and an exit code."""
-        from gpbench.errors import GpbenchError, reason  # noqa: PLC0415  # not needed for --help
+        from gpbench.errors import GpbenchError  # noqa: PLC0415  # not needed for --help
+        from gpbench.terminal import echo  # noqa: PLC0415
 
         try:
             return super().invoke(ctx)
         except GpbenchError as error:
-            click.echo(f"gpbench: {error}", err=True)
+            echo(f"gpbench: {error}", err=True)
             ctx.exit(error.exit_code)
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of a pipe has left; click ends the program without a word
                 raise
-            click.echo(f"gpbench: cannot read or write {error.filename or 'the output'}: {reason(error)}", err=True)
+            echo(_system_words(error), err=True)
             ctx.exit(1)
         except KeyboardInterrupt:
-            click.echo(
-                "\ngpbench: interrupted; what is finished is kept, and the same command goes on from there", err=True
-            )
+            echo("\ngpbench: interrupted; what is finished is kept, and the same command goes on from there", err=True)
             ctx.exit(130)
+
+
+def _system_words(error: OSError) -> str:
+    from gpbench.errors import reason  # noqa: PLC0415  # not needed for --help
+
+    return f"gpbench: cannot read or write {error.filename or 'the output'}: {reason(error)}"
 
 
 @click.group(

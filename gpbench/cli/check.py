@@ -7,6 +7,8 @@ from dataclasses import asdict
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 SLOW = 2.0
@@ -38,12 +40,12 @@ def command(context: click.Context, *, name: str, tasks: tuple[str, ...], as_jso
         found.append(each)
         if not as_json:
             took = f" ({each.seconds:.1f} s)" if each.seconds >= SLOW else ""
-            click.echo(f"{each.outcome:<7} {each.task:<11} {printable(each.check):<24} {printable(each.reason)}{took}")
+            echo(f"{each.outcome:<7} {each.task:<11} {printable(each.check):<24} {printable(each.reason)}{took}")
     failed = sum(each.outcome == "failed" for each in found)
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in found], indent=1))
+        echo(json.dumps([asdict(each) for each in found], indent=1), content=True)
     else:
         exempt = sum(each.outcome == "exempt" for each in found)
-        click.echo(f"{name}: {len(found) - failed - exempt} ok, {failed} failed, {exempt} exempt")
+        echo(f"{name}: {len(found) - failed - exempt} ok, {failed} failed, {exempt} exempt")
     if failed:
         context.exit(1)

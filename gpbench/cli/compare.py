@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -61,19 +63,19 @@ def command(
     paths = runs or (load_config().store,)
     cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=True)
     for problem in problems:
-        click.echo(f"gpbench: {problem}", err=True)
+        echo(f"gpbench: {problem}", err=True)
     if not cells:
         raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, split=split, processor=processor)
     found = compare(chosen, methods=methods)
     text = comparison_text(found, format=form, metrics=columns)
     if output is None:
-        click.echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json)
+        echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json, content=as_json or form != "text")
         return
     from gpbench.report.compare.pictures import write_comparison  # noqa: PLC0415  # matplotlib is heavy
 
     written, undrawn = write_comparison(found, output, text=text, format=form)
     for path in written:
-        click.echo(str(path))
+        echo(str(path), content=True)
     for problem in undrawn:
-        click.echo(f"gpbench: {problem}", err=True)
+        echo(f"gpbench: {problem}", err=True)

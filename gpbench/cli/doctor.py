@@ -6,6 +6,8 @@ import json
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -17,4 +19,4 @@ def command(*, as_json: bool) -> None:
     from gpbench.config import load_config  # noqa: PLC0415
 
     found = health(load_config())
-    click.echo(json.dumps(found, indent=1) if as_json else "\n".join(lines(found)))
+    echo(json.dumps(found, indent=1) if as_json else "\n".join(lines(found)), content=as_json)

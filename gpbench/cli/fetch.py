@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -35,14 +37,14 @@ def command(names: tuple[str, ...], mirror: str | None, to: Path | None, *, ever
         raise UsageError("--check verifies what is here; it goes with data sets' names or alone")
     config = load_config({"mirror": mirror})
     if check:
-        check_here(config.data, names, say=click.echo)
+        check_here(config.data, names, say=echo)
         return
     wanted = names_of(names, every=every)
     meter = Meter()
     try:
         if to is not None:
-            mirror_sets(wanted, to, folder=config.data, mirror=config.mirror, progress=meter, say=click.echo)
+            mirror_sets(wanted, to, folder=config.data, mirror=config.mirror, progress=meter, say=echo)
         else:
-            fetch_sets(wanted, folder=config.data, mirror=config.mirror, progress=meter, say=click.echo)
+            fetch_sets(wanted, folder=config.data, mirror=config.mirror, progress=meter, say=echo)
     finally:
         meter.close()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpbench.terminal import echo
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -42,7 +44,7 @@ def command(*, kind: str | None, names: tuple[str, ...], as_json: bool) -> None:
         found[each], failed = _FACTS[each](names)
         problems += failed
     if as_json:
-        click.echo(json.dumps({**found, "problems": problems}, indent=1))
+        echo(json.dumps({**found, "problems": problems}, indent=1), content=True)
         return
     width = min(shutil.get_terminal_size().columns, 120)
     blocks = ["\n".join(_block(each, facts, width, kind, names)) for each, facts in found.items()]
@@ -50,7 +52,7 @@ def command(*, kind: str | None, names: tuple[str, ...], as_json: bool) -> None:
         from gpbench.report.text import printable  # noqa: PLC0415  # not needed for --help
 
         blocks.append("\n".join(["problems:", *(f"  {printable(problem)}" for problem in problems)]))
-    click.echo("\n\n".join(blocks))
+    echo("\n\n".join(blocks))
 
 
 def _block(kind: str, facts: list[dict[str, Any]], width: int, asked: str | None, names: Sequence[str]) -> list[str]:

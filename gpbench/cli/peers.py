@@ -6,6 +6,8 @@ import json
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -29,8 +31,8 @@ def install(*, name: str) -> None:
     """
     from gpbench.peers import environments  # noqa: PLC0415  # not needed for --help
 
-    home = environments.install(name, say=lambda line: click.echo(line, err=True))
-    click.echo(str(home))
+    home = environments.install(name, say=lambda line: echo(line, err=True))
+    echo(str(home), content=True)
 
 
 @command.command(name="list")
@@ -47,8 +49,8 @@ def show(*, name: str | None, as_json: bool) -> None:
         raise unknown_name("rival", name, facts)
     chosen = [each for each in facts.values() if name in {None, each["name"]}]
     if as_json:
-        click.echo(json.dumps({"peers": chosen}, indent=1))
+        echo(json.dumps({"peers": chosen}, indent=1), content=True)
         return
     rows = [["rival", "methods", "wanted", "state"]]
     rows += [[each["name"], ", ".join(each["methods"]), each["wanted"], each["problem"] or "ready"] for each in chosen]
-    click.echo("\n".join(columns(rows)))
+    echo("\n".join(columns(rows)))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from gpbench.report.tables.table import ENDINGS
+from gpbench.terminal import echo
 
 __all__ = ["command"]
 
@@ -91,23 +92,27 @@ def command(
     paths = runs or (load_config().store,)
     cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=scored)
     for problem in problems:
-        click.echo(f"gpbench: {problem}", err=True)
+        echo(f"gpbench: {problem}", err=True)
     if not cells:
         raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, processor=processor)
     if output is None and form == "html":
         from gpbench.report.page import page  # noqa: PLC0415
 
-        click.echo(page(chosen, title="Results", metrics=columns, spread=spread), nl=False)
+        echo(page(chosen, title="Results", metrics=columns, spread=spread), nl=False, content=True)
         return
     if output is None:
-        click.echo(table(summarise(chosen), format=form or "text", metrics=columns), nl=False)
+        echo(
+            table(summarise(chosen), format=form or "text", metrics=columns),
+            nl=False,
+            content=form not in {None, "text"},
+        )
         return
     written, problems = publish(chosen, output, format=form, spread=spread, metrics=columns)
     for path in written:
-        click.echo(str(path))
+        echo(str(path), content=True)
     for problem in problems:
-        click.echo(f"gpbench: {problem}", err=True)
+        echo(f"gpbench: {problem}", err=True)
 
 
 def report_plan(
@@ -138,7 +143,7 @@ def report_plan(
     store = Store(config.store)
     found = look_up(plan, store)
     for problem in store.problems:
-        click.echo(f"gpbench: {problem}", err=True)
+        echo(f"gpbench: {problem}", err=True)
     found = scored(found)
     ending = "" if output is None or output.is_dir() else output.suffix.lower()
     form = form or {".html": "html", **{each: name for name, each in ENDINGS.items()}}.get(ending)
@@ -151,15 +156,15 @@ def report_plan(
             else:
                 content = plan_text(found, form)
             if output is None:
-                click.echo(content, nl=False)
+                echo(content, nl=False, content=form != "text")
             else:
                 write_atomically(output, content)
-                click.echo(str(output))
+                echo(str(output), content=True)
         elif output is None and plan.render == "table":
-            click.echo(plan_text(found, form or "text"), nl=False)
+            echo(plan_text(found, form or "text"), nl=False, content=form not in {None, "text"})
         else:
             for path in write_plan(found, output or folder_of(plan, config, whole=plan == whole)):
-                click.echo(str(path))
+                echo(str(path), content=True)
     except NotComputed as error:
         raise NotComputed(f"{error}; `{_computing(name, chosen)}` computes them") from error
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -73,7 +75,7 @@ def command(
     store = Store(config.store)
     if dry_run:
         lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store), jobs=jobs or 1)
-        click.echo("\n".join(lines))
+        echo("\n".join(lines))
         return
     runner, at_once = executor_for(jobs=jobs, scheduler=scheduler)
     with closing(runner), closing(Meter()) as meter, closing(Progress()) as progress:
@@ -87,15 +89,15 @@ def command(
             force=force,
             progress=meter,
             watch=progress,
-            say=lambda words: click.echo(f"gpbench: {words}", err=True),
+            say=lambda words: echo(f"gpbench: {words}", err=True),
         )
     derive(found, config, force=force)
     found = scored(found)
     written = write_plan(found, output or folder_of(found.plan, config, whole=chosen == whole))
     if found.plan.render == "table":
-        click.echo(plan_text(found, "text"))
+        echo(plan_text(found, "text"))
     for path in written:
-        click.echo(str(path))
+        echo(str(path), content=True)
     if found.plan.missing and len(found.plan.missing) == len(found.plan.datasets):
         context.exit(3)
     if found.failed:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from gpbench.terminal import echo
+
 __all__ = ["command"]
 
 
@@ -126,13 +128,13 @@ def command(
         scored, _ = with_scores(cells, store)
         summary = summarise(scored)
         found = {"cells": [cell.to_json() for cell in cells], "summary": summary, "store": str(config.store)}
-        click.echo(json.dumps(found, indent=1))
+        echo(json.dumps(found, indent=1), content=True)
     else:
-        click.echo(table(summarise(cells)))
+        echo(table(summarise(cells)))
     if plot is not None:
         try:
             save_curves(cells, plot)
         except UsageError as error:  # cells of two processors, or none that ended well: the sweep has its own exit code
-            click.echo(f"gpbench: {plot} is not drawn: {error}", err=True)
+            echo(f"gpbench: {plot} is not drawn: {error}", err=True)
     if not all(cell.finished for cell in cells):
         context.exit(4)

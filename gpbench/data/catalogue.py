@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpbench.errors import GpbenchError, PluginError, unknown_name
+from gpbench.errors import DataError, GpbenchError, PluginError, unknown_name
 
 if TYPE_CHECKING:
     from gpbench.data.recipe import Recipe
@@ -34,14 +34,21 @@ class File:
     path : str
         ``<source>/<data set>/<file>``: its place in a mirror and in the data folder.
     urls : tuple of str
-        Where it can be downloaded: http, https, or ``doi:DOI/FILE``; tried in turn. Empty: mirrors only.
+        Where it can be downloaded, http or https; tried in turn. Empty: mirrors only.
     sha256 : tuple of str
-        The hashes that are accepted; empty where none is known, and then the first download's is recorded.
+        The hashes that are accepted; empty where none is known.
     size : int or None
         Bytes, where all accepted files have the same.
     proven : bool
-        Whether ``sha256`` is the publisher's own. If not, other bytes are accepted too (the rows and class counts must
-        still fit), and the data set's notes say so.
+        Whether ``sha256`` is the publisher's own. If not, other bytes are accepted too when they have been read and
+        their rows, columns and class counts are the catalogue's, and the data set's notes say so.
+    about : int or None
+        Bytes, roughly, where they are not known exactly; four times as many are refused.
+
+    Raises
+    ------
+    DataError
+        The path leaves the data folder, or an address is none of http or https.
     """
 
     path: str
@@ -49,11 +56,25 @@ class File:
     sha256: tuple[str, ...] = ()
     size: int | None = None
     proven: bool = True
+    about: int | None = None
+
+    def __post_init__(self) -> None:
+        steps = self.path.split("/")
+        if len(steps) != 3 or not all(map(_plain, steps)):
+            raise DataError(f"path must be <source>/<data set>/<file>; got {self.path!r}")
+        for url in self.urls:
+            if not url.startswith(("http://", "https://")):
+                raise DataError(f"file {self.path}: expected addresses with http:// or https://; got {url!r}")
 
     @property
     def name(self) -> str:
         """The file's own name."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def certain(self) -> bool:
+        """Whether its hash alone tells the file from any other."""
+        return self.proven and bool(self.sha256)
 
 
 @dataclass(frozen=True)
@@ -149,6 +170,11 @@ class Entry:
         ``embedded``, ``generated`` or ``files``.
     train : int or None
         Training rows of the publisher's splits, where that is known; for estimates.
+
+    Raises
+    ------
+    DataError
+        The id cannot be a folder's name.
     """
 
     id: str
@@ -167,6 +193,10 @@ class Entry:
     maker: str = "files"
     train: int | None = None
 
+    def __post_init__(self) -> None:
+        if not _plain(self.id):
+            raise DataError(f"data set: expected an id that can be a folder's name; got {self.id!r}")
+
     @property
     def files(self) -> tuple[File, ...]:
         """All files of all editions, each once."""
@@ -184,6 +214,11 @@ class Entry:
             for edition in self.editions
         ]
         return hashlib.sha256(json.dumps([self.id, forms], sort_keys=True).encode()).hexdigest()
+
+
+def _plain(name: str) -> bool:
+    """Whether a name stays in its folder, on every system."""
+    return name.isprintable() and name.strip(". ") != "" and not set(name) & set('/\\:*?"<>|')
 
 
 def _essence(part: Part) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Bytes go to ``NAME.part`` beside the target. A download that breaks goes on from there (HTTP Range), within a call and
 in a later one. The part becomes the target, in one step, only when its length and its checksum are right. What the
 server said of the file (its ETag) is kept in ``NAME.part.json``, so that halves of two different files are not joined.
+A part that is refused, or that could not be continued, is removed.
 """
 
 from __future__ import annotations
@@ -17,30 +18,25 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from gpbench.data.locks import alone
-from gpbench.errors import DataError
+from gpbench.data.web import BrokenError, DownloadError, Patience, shown
+from gpbench.leases import alone
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import requests
+    from gpbench.data.request import Answer
 
-__all__ = ["DownloadError", "Expected", "Patience", "Progress", "download", "sha256_of", "why"]
+__all__ = ["DownloadError", "Expected", "Patience", "Progress", "download", "sha256_of", "unwritable", "why"]
 
 Progress = Callable[[str, int, int | None], None]
 """Called with a label, the bytes done, and the bytes in all where they are known."""
 
-_BLOCK = 1 << 20
 _MOST = 100  # attempts in all, where each one does bring some bytes
 _AGAIN = {408, 425, 429, 500, 502, 503, 504}
 
 
-class DownloadError(DataError):
-    """A file could not be downloaded from one address; the message says why."""
-
-
-class _Broken(Exception):
-    """The transfer broke; another attempt may go on from the part."""
+class _UnexpectedError(Exception):
+    """What came, or is announced, is not the expected file."""
 
 
 @dataclass(frozen=True)
@@ -55,46 +51,32 @@ class Expected:
         Bytes.
     md5 : str or None
         What some publishers state instead.
+    most : int or None
+        Bytes that are too many, where the size is not known.
     """
 
     sha256: tuple[str, ...] = ()
     size: int | None = None
     md5: str | None = None
+    most: int | None = None
 
     def problem(self, path: Path) -> str | None:
-        """What is wrong with a file; None when all that is known of it holds."""
+        """What is wrong with a file; None when all that is known of it holds.
+
+        Raises
+        ------
+        OSError
+            It cannot be read.
+        """
         size = path.stat().st_size
         if self.size is not None and size != self.size:
             return f"expected {self.size:,} bytes, got {size:,}"
+        if not size:
+            return "expected a file; it is empty"
         for name, wanted in (("sha256", self.sha256), ("md5", (self.md5,) if self.md5 else ())):
             if wanted and (got := _digest(path, name)) not in wanted:
                 return f"expected {name} {' or '.join(wanted)}, got {got}"
         return None
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long to wait for a server, and how often to ask again.
-
-    Attributes
-    ----------
-    probe : float
-        Seconds to find out which hosts answer at all. Short: without network the user wants to know soon.
-    connect : float
-        Seconds to make a connection.
-    read : float
-        Seconds without a byte before a connection counts as broken.
-    attempts : int
-        Attempts in a row that bring no new byte before the download fails.
-    pause : float
-        Seconds before the second attempt; doubles after each.
-    """
-
-    probe: float = 1.5
-    connect: float = 5.0
-    read: float = 30.0
-    attempts: int = 4
-    pause: float = 0.5
 
 
 def sha256_of(path: Path) -> str:
@@ -109,11 +91,16 @@ def _digest(path: Path, algorithm: str) -> str:
 
 def why(error: OSError) -> str:
     """An operating system's error in words, with what to do where that is plain."""
-    if error.errno == errno.ENOSPC:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"no permission ({error.strerror})"
     return error.strerror or str(error)
+
+
+def unwritable(folder: Path, error: OSError) -> str:
+    """That the data folder cannot be written, why, and what to do."""
+    return f"{folder} cannot be written: {why(error)}; the variable GPBENCH_DATA can name another data folder"
 
 
 def download(
@@ -123,7 +110,7 @@ def download(
     expected: Expected | None = None,
     progress: Progress | None = None,
     patience: Patience | None = None,
-) -> None:
+) -> bool:
     """Download ``url`` to ``target``.
 
     Parameters
@@ -139,10 +126,16 @@ def download(
     patience : Patience
         Waiting and asking again.
 
+    Returns
+    -------
+    bool
+        Whether the file was put together from several answers; the server may have lied of what belongs together.
+
     Raises
     ------
     DownloadError
-        The server does not answer or has no such file, the file is not the expected one, or it cannot be written.
+        The server does not answer, is too slow or has no such file, the file is not the expected one, or it cannot be
+        written.
     """
     expected, patience = expected or Expected(), patience or Patience()
     try:
@@ -150,12 +143,17 @@ def download(
         part = target.with_name(target.name + ".part")
         with alone(part):
             if target.exists() and expected.sha256 and expected.problem(target) is None:
-                return  # another process brought it while this one waited
-            _Transfer(url, part, expected=expected, progress=progress, patience=patience).run()
+                return False  # another process brought it while this one waited
+            transfer = _Transfer(url, part, expected=expected, progress=progress, patience=patience)
+            try:
+                transfer.run()
+            finally:
+                transfer.keep_what_is_of_use()
             part.replace(target)
             _sidecar(part).unlink(missing_ok=True)
+            return transfer.joined
     except OSError as error:
-        raise DownloadError(f"{target.parent} cannot be written: {why(error)}") from error
+        raise DownloadError(unwritable(target.parent, error)) from error
 
 
 def _sidecar(part: Path) -> Path:
@@ -173,7 +171,12 @@ class _Transfer:
         self.expected = expected
         self.progress = progress
         self.patience = patience
+        self.most = expected.size or expected.most or patience.most
         self.total = expected.size
+        self.deadline = time.monotonic() + patience.seconds_for(self.most)
+        self.ranges = True  # as long as the server has not shown that it cannot send the rest of a file
+        self.whole = False
+        self.joined = False
 
     def run(self) -> None:
         """Attempt until the part is whole and right."""
@@ -183,21 +186,51 @@ class _Transfer:
             before = self._have()
             try:
                 self._attempt()
-            except _Broken as error:
-                failures = failures + 1 if self._have() <= before else 1
-                if failures >= self.patience.attempts:
-                    raise DownloadError(f"{self.url}: {error} ({failures} attempts)") from error
+                if (problem := self.expected.problem(self.part)) is not None:
+                    raise _UnexpectedError(problem)  # noqa: TRY301  # as where it is seen earlier
+            except BrokenError as error:
+                failures = failures + 1 if error.slow or self._have() <= before else 1
+                self._pause(error, failures)
                 resumed = True
-                time.sleep(self.patience.pause * 2 ** (failures - 1))
-                continue
-            problem = self.expected.problem(self.part)
-            if problem is None:
+            except _UnexpectedError as error:
+                self._discard()
+                if not resumed:
+                    raise DownloadError(f"{shown(self.url)}: not the expected file: {error}") from error
+                resumed = False  # the halves may not belong together: once more, from the start
+            else:
+                self.whole = True
                 return
+        raise DownloadError(f"{shown(self.url)}: the connection breaks again and again ({_MOST} attempts)")
+
+    def keep_what_is_of_use(self) -> None:
+        """Remove a part that no later attempt could go on from, or could not know that it may."""
+        if self.whole:
+            return
+        vouched = self.expected.sha256 or self.expected.md5 or self._validator()
+        if not (self._have() and vouched and self.ranges):
             self._discard()
-            if not resumed:
-                raise DownloadError(f"{self.url}: not the expected file: {problem}")
-            resumed = False  # the halves may not belong together: once more, from the start
-        raise DownloadError(f"{self.url}: the connection breaks again and again ({_MOST} attempts)")
+
+    def _pause(self, error: BrokenError, failures: int) -> None:
+        """Wait for the next attempt, if there is to be one.
+
+        Raises
+        ------
+        DownloadError
+            There is none.
+        """
+        have = self._have()
+        words = f"{shown(self.url)}: {error}{f', after {have:,} bytes' if have else ''}"
+        if failures >= self.patience.attempts:
+            raise DownloadError(f"{words} ({failures} attempts)", stuck=error.silent or error.slow) from error
+        pause = self.patience.pause * 2 ** (failures - 1)
+        if error.wait is not None:
+            if error.wait > self.patience.wait:
+                asked = f"it asks to wait {error.wait:,.0f} s, more than {self.patience.wait:g} s; try again later"
+                raise DownloadError(f"{words}; {asked}") from error
+            pause = max(pause, error.wait)
+        if time.monotonic() + pause >= self.deadline:
+            raise DownloadError(f"{words}; the time for this file is over", stuck=True) from error
+        time.sleep(pause)
 
     def _have(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0
@@ -207,8 +240,7 @@ class _Transfer:
         _sidecar(self.part).unlink(missing_ok=True)
 
     def _attempt(self) -> None:
-        import requests  # noqa: PLC0415  # a tenth of a second that data which are here need not pay
-        import urllib3.exceptions  # noqa: PLC0415  # comes with it
+        from gpbench.data.request import request  # noqa: PLC0415  # a tenth of a second
 
         have, validator = self._resumable()
         headers = {"Accept-Encoding": "identity", "User-Agent": "gpbench"}
@@ -216,93 +248,105 @@ class _Transfer:
             headers["Range"] = f"bytes={have}-"
             if validator:
                 headers["If-Range"] = validator
-        timeout = (self.patience.connect, self.patience.read)
+        with request(self.url, patience=self.patience, headers=headers, deadline=self.deadline) as answer:
+            self._receive(answer, have, validator)
+
+    def _validator(self) -> str | None:
+        """What the server said of the file that the part is a piece of."""
         try:
-            with requests.get(self.url, headers=headers, stream=True, timeout=timeout) as answer:
-                self._receive(answer, have)
-        except urllib3.exceptions.ReadTimeoutError as error:
-            raise _Broken(f"no byte within {self.patience.read:g} s after {self._have():,}") from error
-        except urllib3.exceptions.HTTPError as error:
-            raise _Broken(f"the connection broke after {self._have():,} of {self.total or 0:,} bytes") from error
-        except requests.ConnectionError as error:
-            reason = getattr(error.args[0], "reason", None) if error.args else None
-            if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
-                raise DownloadError(f"{self.url}: cannot connect: {_plain(reason)}") from error
-            raise _Broken(f"the connection broke after {self._have():,} bytes") from error
-        except requests.Timeout as error:
-            raise _Broken(f"no byte within {self.patience.read:g} s after {self._have():,}") from error
-        except requests.RequestException as error:
-            raise DownloadError(f"{self.url}: {error}") from error
+            said: Any = json.loads(_sidecar(self.part).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(said, dict) or said.get("url") != self.url:
+            return None
+        validator = said.get("validator")
+        return validator if isinstance(validator, str) and validator.isprintable() and validator.isascii() else None
 
     def _resumable(self) -> tuple[int, str | None]:
         """Bytes of the part that may be kept, and the validator that they came under."""
-        have = self._have()
-        if not have:
-            return 0, None
-        try:
-            said: dict[str, Any] = json.loads(_sidecar(self.part).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            said = {}
-        validator = said.get("validator") if said.get("url") == self.url else None
-        if validator is None and not self.expected.sha256:
+        have, validator = self._have(), self._validator()
+        if have and validator is None and not self.expected.sha256 and not self.expected.md5:
             self._discard()  # nothing would tell whether the halves belong together
-            return 0, None
-        return have, validator
+            have = 0
+        return have, validator if have else None
 
-    def _receive(self, answer: requests.Response, have: int) -> None:
-        if answer.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have:
-            whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
-            if whole == str(have):
+    def _receive(self, answer: Answer, have: int, validator: str | None) -> None:
+        if (
+            answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have
+        ):  # no such range: all is here, or another file is there
+            if answer.headers.get("Content-Range", "").rpartition("/")[2] == str(have):
                 return
             self._discard()
-            raise _Broken("the server cannot go on from where the download broke")
-        if answer.status_code in _AGAIN:
-            raise _Broken(f"the server answers {answer.status_code} {answer.reason}")
-        if answer.status_code not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
-            raise DownloadError(f"{self.url}: the server answers {answer.status_code} {answer.reason}")
+            raise BrokenError("the server cannot go on from where the download broke")
+        if answer.status in _AGAIN:
+            raise BrokenError(answer.words, wait=answer.wait)
+        if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+            raise DownloadError(f"{shown(self.url)}: {answer.words}")
         if answer.headers.get("Content-Type", "").startswith("text/html") and not self.url.endswith((".html", ".htm")):
-            raise DownloadError(f"{self.url}: the server answers with a web page instead of the file")
-        append = answer.status_code == HTTPStatus.PARTIAL_CONTENT
+            raise DownloadError(f"{shown(self.url)}: the server answers with a web page instead of the file")
+        append = answer.status == HTTPStatus.PARTIAL_CONTENT
+        found = _strong(answer.headers)
         if append and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
             self._discard()
-            raise _Broken("the server sent another part than was asked for")
-        length = answer.headers.get("Content-Length", "")
+            raise BrokenError("the server sent another part than was asked for")
+        if append and validator and found and found != validator:
+            self._discard()
+            raise BrokenError("the file has changed since its first part came")
+        self.ranges = append or (not have and answer.headers.get("Accept-Ranges", "").lower() != "none")
+        self.joined = append
         start = have if append else 0
-        if length.isdigit():
-            self.total = start + int(length)
-        self._check_space(start)
-        validator = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
-        if validator and not validator.startswith("W/"):
-            _sidecar(self.part).write_text(json.dumps({"url": self.url, "validator": validator}), encoding="utf-8")
+        announced = _number(answer.headers.get("Content-Length", ""))
+        whole = _number(answer.headers.get("Content-Range", "").rpartition("/")[2]) if append else None
+        if whole is None and announced is not None:
+            whole = start + announced
+        self.total = self.expected.size if whole is None else whole
+        self._check_announced(start)
+        if found:
+            _sidecar(self.part).write_text(json.dumps({"url": self.url, "validator": found}), encoding="utf-8")
+        elif not append:
+            _sidecar(self.part).unlink(missing_ok=True)  # it spoke of what is overwritten now
         done = start
         with self.part.open("ab" if append else "wb") as stream:
-            # The bytes as stored: some servers label NAME.gz with Content-Encoding, and requests would unpack it.
-            for block in answer.raw.stream(_BLOCK, decode_content=False):
-                stream.write(block)
+            for block in answer.blocks():
+                stream.write(block[: self.most - done + 1])
                 done += len(block)
+                if done > self.most:
+                    raise _UnexpectedError(f"{self._bound()}, got more")
                 if self.progress is not None:
                     self.progress(self.part.name.removesuffix(".part"), done, self.total)
-        if self.total is not None and length.isdigit() and done < self.total:
-            raise _Broken(f"the body ends after {done:,} of {self.total:,} bytes")
+        if whole is not None and done < whole:
+            raise BrokenError(f"the body ends after {done:,} of {whole:,} bytes")
 
-    def _check_space(self, start: int) -> None:
+    def _bound(self) -> str:
+        exactly = self.expected.size is not None
+        return f"expected {self.most:,} bytes" if exactly else f"expected at most {self.most:,} bytes"
+
+    def _check_announced(self, start: int) -> None:
+        """Refuse before it is here what cannot be the file, or has no room.
+
+        Raises
+        ------
+        _UnexpectedError, DownloadError
+        """
         if self.total is None:
             return
+        if self.total > self.most or (self.expected.size is not None and self.total != self.expected.size):
+            raise _UnexpectedError(f"{self._bound()}, got {self.total:,}, as the server announces")
         free = shutil.disk_usage(self.part.parent).free
         if self.total - start > free:
             raise DownloadError(
-                f"{self.url}: the disk is full: {self.total - start:,} more bytes are needed in {self.part.parent}, "
-                f"{free:,} are free"
+                f"{shown(self.url)}: the disk is full: {self.total - start:,} more bytes are needed in "
+                f"{self.part.parent}, {free:,} are free"
             )
 
 
-def _plain(reason: Exception) -> str:
-    """The cause of a failed connection without the library's object names."""
-    import urllib3.exceptions  # noqa: PLC0415  # as above
+def _number(text: str) -> int | None:
+    return int(text[:20]) if text.isascii() and text.isdigit() else None
 
-    if isinstance(reason, urllib3.exceptions.NameResolutionError):
-        return "the name does not resolve"
-    if not isinstance(reason, urllib3.exceptions.NewConnectionError):
-        return "no answer"
-    text = str(reason)
-    return text.rpartition("] ")[2].lower() if "Errno" in text else text
+
+def _strong(headers: Any) -> str | None:
+    """What identifies the bytes of the file: its strong ETag, or the time of its last change."""
+    tag = headers.get("ETag", "")
+    if tag and not tag.startswith("W/"):
+        return str(tag)
+    return headers.get("Last-Modified") or None

@@ -119,13 +119,16 @@ def check_here(folder: Path, names: Sequence[str], *, say: Say) -> None:
     """
     findings = list(verify(folder, names))
     bad = [finding for finding in findings if finding.problem is not None]
+    unread = [finding for finding in findings if finding.unread]
     for finding in findings:
-        say(f"{'ok      ' if finding.problem is None else 'DAMAGED '}{finding.place}")
+        state = "DAMAGED" if finding.problem is not None else "unread" if finding.unread else "ok"
+        say(f"{state:8}{finding.place}")
     if bad:
         lines = "\n".join(f"  {finding.place}: {finding.problem}" for finding in bad)
         raise DataError(f"{len(bad)} of {len(findings)} are damaged; remove them and fetch again:\n{lines}")
-    say(
-        f"{len(findings)} files and prepared data sets are whole in {folder}"
-        if findings
-        else f"nothing is here ({folder})"
-    )
+    if not findings:
+        say(f"nothing is here ({folder})")
+        return
+    say(f"{len(findings) - len(unread)} files and prepared data sets are whole in {folder}")
+    if unread:
+        say(f"{len(unread)} have no known hash and were not read: `gpbench fetch` of their data set does it")

@@ -7,27 +7,31 @@ changes when the catalogue says something else of the files or of their preparat
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
+import warnings
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpbench.data import generators, openml
-from gpbench.data.catalogue import Edition, Entry, entry
-from gpbench.data.download import Patience, Progress, sha256_of, why
+from gpbench.data.catalogue import Edition, Entry, File, entry
+from gpbench.data.download import Patience, Progress, sha256_of, unwritable
 from gpbench.data.embedded import load_embedded
-from gpbench.data.fetch import Attempts, Places, cannot_be_had, files_here, obtain
-from gpbench.data.locks import alone
-from gpbench.data.prepared import open_prepared
+from gpbench.data.fetch import Attempts, Copy, Found, Places, accept, cannot_be_had, files_here, offers
+from gpbench.data.prepared import open_prepared, outdated
 from gpbench.data.recipe import Recipe
-from gpbench.errors import DataError, GpbenchError, UsageError
+from gpbench.errors import DataError, GpbenchError, GpbenchWarning, UsageError
+from gpbench.leases import alone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from gpbench.data.dataset import Dataset, GivenSplits
     from gpbench.data.formats import Frames
+    from gpbench.leases import Holder
 
-__all__ = ["is_here", "known", "load", "prepared_folder"]
+__all__ = ["Candidate", "candidate_of", "candidates", "files_of", "is_here", "known", "load", "prepared_folder"]
 
 
 def load(
@@ -64,11 +68,17 @@ def load(
         It cannot be had; the message names each place tried and the remedy.
     DataError
         What was fetched is not what the catalogue says, or cannot be prepared.
+
+    Warns
+    -----
+    GpbenchWarning
+        The prepared form was damaged and has been made anew.
     """
     folder = Path(folder)
     places = Places(folder / "files", mirror, offline, progress, patience or Patience())
     if name.startswith("openml:"):
-        return _load_openml(name, folder, places)
+        home = folder / "prepared" / f"openml-{openml.openml_id(name)}"
+        return _once(home, home, partial(_fetched, name, home, places), name=name, progress=progress)
     base, rows = generators.parse(name)
     one = entry(base)
     if one.maker == "embedded":
@@ -76,7 +86,7 @@ def load(
     if one.maker == "generated":
         return _load_generated(one, rows or one.n or generators.BLOCK, folder, progress)
     home = prepared_folder(one, folder)
-    return _already(home) or _once(home, home.parent, lambda: _prepare_files(one, home, places))
+    return _once(home, home.parent, partial(_fetched, name, home, places), name=name, progress=progress)
 
 
 def known(name: str) -> None:
@@ -134,24 +144,43 @@ def _openml_here(number: int, places: Places) -> bool:
     return any(files_here(pair, places) for pair in openml.files_of(number))
 
 
-def _already(home: Path) -> Dataset | None:
-    """The prepared form, if it stands there whole; a damaged one is made anew."""
+def _already(home: Path, attempts: Attempts) -> Dataset | None:
+    """The prepared form, if it stands there whole; what is wrong with one that is damaged is noted."""
     if not (home / "header.json").exists():
         return None
     try:
         return open_prepared(home)
-    except DataError:
+    except DataError as error:
+        if not outdated(home):
+            attempts.add(str(home), str(error))
         return None
 
 
-def _once(home: Path, place: Path, make: Callable[[], Dataset]) -> Dataset:
-    """Make a prepared form, or wait for the process that is making it at the same place and open what it has made."""
+def _once(
+    home: Path, place: Path, make: Callable[[Attempts], Dataset], *, name: str, progress: Progress | None
+) -> Dataset:
+    """Open a prepared form; make it, or wait for the process that is making it at the same place."""
+
+    def waiting(holder: Holder | None) -> None:
+        if progress is not None:
+            progress(f"waiting for {holder or 'another process'}, which prepares {name}", 0, None)
+
+    attempts = Attempts()
+    if (found := _already(home, attempts)) is not None:
+        return found
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with alone(place):
-            return _already(home) or make()
+        with alone(place, waiting=waiting):
+            damaged = list(attempts.lines)
+            if (found := _already(home, attempts)) is not None:
+                return found
+            made = make(attempts)
     except OSError as error:
-        raise DataError(f"{place.parent} cannot be written: {why(error)}") from error
+        raise DataError(unwritable(place.parent, error)) from error
+    for line in damaged:
+        words = line.removesuffix("; remove the folder")
+        warnings.warn(f"{words}; it has been made anew", GpbenchWarning, stacklevel=3)
+    return made
 
 
 def _label(name: str, progress: Progress | None) -> Callable[[int, int], None] | None:
@@ -164,7 +193,7 @@ def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | No
     name = one.id if rows == one.n else f"{one.id}:{rows}"
     home = folder / "prepared" / one.id / f"{rows}-{_GENERATION}"
 
-    def make() -> Dataset:
+    def make(_: Attempts) -> Dataset:
         from gpbench.data.preparation import prepare  # noqa: PLC0415  # as below
 
         return prepare(
@@ -177,37 +206,138 @@ def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | No
             progress=_label(name, progress),
         )
 
-    return _already(home) or _once(home, home.parent, make)
+    return _once(home, home.parent, make, name=name, progress=progress)
 
 
 _GENERATION = 1  # raised when a generator's rows change
 
 
-def _prepare_files(one: Entry, home: Path, places: Places) -> Dataset:
-    attempts = Attempts()
-    had = obtain(one, places, attempts, also=[openml.SERVER] if any(e.reader == "openml" for e in one.editions) else [])
-    if had is not None:
-        edition, paths = had
-        strange = [
-            f"{file.name}: other bytes than the copy that the catalogue knows; rows and class counts fit"
-            for file in edition.files
-            if not file.proven and file.sha256 and sha256_of(paths[file.path]) not in file.sha256
-        ]
-        from gpbench.data.readers import read_edition  # noqa: PLC0415  # as below
+def _fetched(name: str, home: Path, places: Places, attempts: Attempts) -> Dataset:
+    """Prepare the first set of files that turns out to be the data set."""
+    with closing(candidates(name, places, attempts)) as found:
+        for candidate in found:
+            try:
+                made = candidate.prepare(home)
+            except DataError as error:
+                if not attempts.refuse(candidate.copies, error):
+                    raise
+            else:
+                accept(candidate.copies, places)
+                return made
+    raise cannot_be_had(name, attempts, places=places, files=files_of(name))
 
-        try:
-            reading = read_edition(edition, paths)
-        except DataError as error:
-            raise DataError(f"data set {one.id}: {error}") from error
-        return _prepared(one, edition, reading.frames, given=reading.given, home=home, places=places, strange=strange)
+
+def files_of(name: str) -> tuple[File, ...]:
+    """The files of a data set, in all forms that it may have.
+
+    Raises
+    ------
+    UsageError
+        No such data set.
+    """
+    if name.startswith("openml:"):
+        return tuple(dict.fromkeys(file for pair in openml.files_of(openml.openml_id(name)) for file in pair))
+    return entry(generators.parse(name)[0]).files
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Files that may be a data set; preparation decides it.
+
+    Attributes
+    ----------
+    copies : tuple of Copy
+        The files.
+    prepare : callable
+        Makes the prepared form in a folder. It raises a DataError, and leaves nothing, where the files cannot be read
+        or hold other rows, columns or classes than the catalogue says.
+    """
+
+    copies: tuple[Copy, ...]
+    prepare: Callable[[Path], Dataset]
+
+
+def candidates(name: str, places: Places, attempts: Attempts) -> Generator[Candidate]:
+    """What may be a data set, from the nearest place on; see :func:`gpbench.data.fetch.offers`.
+
+    Parameters
+    ----------
+    name : str
+        An id of the catalogue whose data set is made from files, or ``openml:ID``.
+    places, attempts
+        As there.
+
+    Raises
+    ------
+    UsageError
+        No such data set.
+    DataError
+        The data folder cannot be written.
+    """
+    if name.startswith("openml:"):
+        for found in openml.offers(openml.openml_id(name), places, attempts):
+            yield Candidate(found.copies, partial(_openml, name, found, progress=places.progress))
+        return
+    one = entry(generators.parse(name)[0])
+    server = [openml.SERVER] if any(edition.reader == "openml" for edition in one.editions) else []
+    for edition, copies in offers(one, places, attempts, also=server):
+        yield candidate_of(one, edition, copies, progress=places.progress)
     for edition in one.editions:
-        if edition.reader != "openml":
-            continue
-        found = openml.find(int(edition.options["id"]), places, attempts)
-        if found is not None:
-            recipe = replace(edition.recipe, drop=edition.recipe.drop or openml.recipe_of(found).drop)
-            return _prepared(one, replace(edition, recipe=recipe), found.frames, home=home, places=places)
-    raise cannot_be_had(one.id, attempts, places=places, files=one.files)
+        if edition.reader == "openml":
+            for found in openml.offers(int(edition.options["id"]), places, attempts):
+                make = partial(_edition_of_openml, one, edition, found, progress=places.progress)
+                yield Candidate(found.copies, make)
+
+
+def candidate_of(one: Entry, edition: Edition, found: Found, *, progress: Progress | None = None) -> Candidate:
+    """The files of one edition."""
+    return Candidate(tuple(found.values()), partial(_edition, one, edition, found, progress=progress))
+
+
+def _edition(one: Entry, edition: Edition, found: Found, home: Path, *, progress: Progress | None) -> Dataset:
+    from gpbench.data.readers import read_edition  # noqa: PLC0415  # pandas: a second that failures need not pay
+
+    strange = [
+        f"{copy.file.name}: other bytes than the copy that the catalogue knows; rows and class counts fit"
+        for copy in found.values()
+        if not copy.file.proven and copy.file.sha256 and sha256_of(copy.path) not in copy.file.sha256
+    ]
+    with _named(one.id):
+        reading = read_edition(edition, {path: copy.path for path, copy in found.items()})
+    return _prepared(one, edition, reading.frames, given=reading.given, home=home, progress=progress, strange=strange)
+
+
+def _edition_of_openml(
+    one: Entry, edition: Edition, found: openml.Downloaded, home: Path, *, progress: Progress | None
+) -> Dataset:
+    with _named(one.id):
+        recipe = replace(edition.recipe, drop=edition.recipe.drop or openml.recipe_of(found).drop)
+    return _prepared(one, replace(edition, recipe=recipe), found.frames, home=home, progress=progress)
+
+
+def _openml(name: str, found: openml.Downloaded, home: Path, *, progress: Progress | None) -> Dataset:
+    from gpbench.data.preparation import prepare  # noqa: PLC0415  # as above
+
+    with _named(name):
+        return prepare(
+            found.frames,
+            openml.recipe_of(found),
+            id=name,
+            title=" ".join(found.said("name")) or name,
+            folder=home,
+            notes=[f"OpenML {found.id}, licence: {', '.join(found.said('licence')) or 'not stated'}"],
+            progress=_label(name, progress),
+        )
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Name the data set in errors; a recipe that does not fit is the file's fault."""
+    try:
+        yield
+    except GpbenchError as error:
+        kind = DataError if isinstance(error, UsageError) else type(error)
+        raise kind(f"data set {name}: {error}") from error
 
 
 def _prepared(
@@ -217,31 +347,42 @@ def _prepared(
     *,
     given: GivenSplits = (),
     home: Path,
-    places: Places,
+    progress: Progress | None,
     strange: Sequence[str] = (),
 ) -> Dataset:
-    from gpbench.data.preparation import prepare  # noqa: PLC0415  # pandas: a second that failures need not pay
+    from gpbench.data.preparation import prepare  # noqa: PLC0415  # as above
 
     edition_said = [f"edition: {edition.name}"] if len(one.editions) > 1 else []
     try:
-        made = prepare(
-            frames,
-            edition.recipe,
-            id=one.id,
-            title=one.title,
-            folder=home,
-            given=given,
-            notes=[*one.notes, *edition_said, *edition.notes, *strange],
-            progress=_label(one.id, places.progress),
-        )
-        _check(one, edition, made)
-    except GpbenchError as error:
+        with _named(one.id):
+            made = prepare(
+                lambda: _bounded(frames(), one, edition),
+                edition.recipe,
+                id=one.id,
+                title=one.title,
+                folder=home,
+                given=given,
+                notes=[*one.notes, *edition_said, *edition.notes, *strange],
+                progress=_label(one.id, progress),
+            )
+            _check(one, edition, made)
+    except GpbenchError:
         shutil.rmtree(home, ignore_errors=True)
-        kind = (
-            DataError if isinstance(error, UsageError) else type(error)
-        )  # a recipe that does not fit: the file's fault
-        raise kind(f"data set {one.id}: {error}") from error
+        raise
     return made
+
+
+_ROWS = 16  # times the rows of the data set that its files may hold: some are left out, or stand there twice
+
+
+def _bounded(frames: Frames, one: Entry, edition: Edition) -> Frames:
+    """The blocks, as long as they are not far more than they should be: a small archive can hold rows without end."""
+    most, rows = _ROWS * (edition.n or one.n or 0), 0
+    for block in frames:
+        rows += len(block)
+        if most and rows > most:
+            raise DataError(f"expected {most // _ROWS:,} rows; got more than {_ROWS} times as many")
+        yield block
 
 
 def _check(one: Entry, edition: Edition, made: Dataset) -> None:
@@ -256,35 +397,9 @@ def _check(one: Entry, edition: Edition, made: Dataset) -> None:
     for what, got in (("rows", made.n), ("features", made.d)):
         if wanted[what] is not None and got != wanted[what]:
             raise DataError(f"expected {wanted[what]:,} {what}, got {got:,}")
+    if edition.n is None and one.n is not None and not one.n / 2 <= made.n <= 2 * one.n:
+        raise DataError(f"expected about {one.n:,} rows, got {made.n:,}")
     if one.classes and made.classes != one.classes:
         raise DataError(f"expected the classes {', '.join(one.classes)}; got {', '.join(made.classes)}")
     if edition.counts and made.class_counts() != dict(edition.counts):
         raise DataError(f"expected the class counts {dict(edition.counts)}; got {made.class_counts()}")
-
-
-def _load_openml(name: str, folder: Path, places: Places) -> Dataset:
-    home = folder / "prepared" / f"openml-{openml.openml_id(name)}"
-    return _already(home) or _once(home, home, lambda: _prepare_openml(name, home, places))
-
-
-def _prepare_openml(name: str, home: Path, places: Places) -> Dataset:
-    from gpbench.data.preparation import prepare  # noqa: PLC0415  # as above
-
-    number = openml.openml_id(name)
-    attempts = Attempts()
-    found = openml.find(number, places, attempts)
-    if found is None:
-        raise cannot_be_had(name, attempts, places=places, files=openml.files_of(number)[0])
-    title = " ".join(found.said("name")) or name
-    try:
-        return prepare(
-            found.frames,
-            openml.recipe_of(found),
-            id=name,
-            title=title,
-            folder=home,
-            notes=[f"OpenML {number}, licence: {', '.join(found.said('licence')) or 'not stated'}"],
-            progress=_label(name, places.progress),
-        )
-    except DataError as error:
-        raise DataError(f"data set {name}: {error}") from error

@@ -53,6 +53,8 @@ class Meter:
         self._line.clear()
 
     def _words(self, now: float, done: int, total: int | None) -> str:
+        if not total and not done:
+            return self._label
         if not total:
             return f"{self._label}: {done / _MEGA:.1f} MB"
         words = f"{self._label}: {100 * done / total:3.0f} %, {done / _MEGA:.1f} of {total / _MEGA:.1f} MB"

@@ -5,15 +5,27 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpbench.data import generators, openml
-from gpbench.data.catalogue import Entry, File, entries, entry
+from gpbench.data import generators
+from gpbench.data.catalogue import File, entries, entry
 from gpbench.data.dataset import content_checksum
-from gpbench.data.download import sha256_of, why
-from gpbench.data.fetch import Attempts, Places, cannot_be_had, known_bytes, obtain
+from gpbench.data.download import why
+from gpbench.data.fetch import (
+    Attempts,
+    Copy,
+    Places,
+    accept,
+    cannot_be_had,
+    judge,
+    on_trial,
+    record,
+)
+from gpbench.data.load import Candidate, candidate_of, candidates, files_of
 from gpbench.data.prepared import open_prepared
 from gpbench.errors import DataError
 
@@ -22,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "verify", "write_mirror"]
 
-_AUXILIARY = (".sha256", ".part", ".json", ".lock")
+_AUXILIARY = (".sha256", ".part", ".json", ".lease")
 
 
 @dataclass(frozen=True)
@@ -34,15 +46,18 @@ class Finding:
     place : Path
         Where it stands.
     problem : str or None
-        None: all is well.
+        None: all is well, or nothing can be said.
+    unread : bool
+        No hash is known and the file was not read: others of its data set are not here, or there is no room for it.
     """
 
     place: Path
     problem: str | None
+    unread: bool = False
 
 
 def write_mirror(name: str, to: Path, *, folder: Path, places: Places) -> list[Path]:
-    """Put the files of a data set into a mirror.
+    """Put the files of a data set into a mirror; those whose hash is not known are read before they count.
 
     Parameters
     ----------
@@ -67,66 +82,62 @@ def write_mirror(name: str, to: Path, *, folder: Path, places: Places) -> list[P
     DataError
         The mirror cannot be written.
     """
-    downloads = Places(to, str(Path(folder) / "files"), offline=True)
-    attempts = Attempts()
-    for where in (downloads, replace(places, files=to)):
-        found = _found(name, where, attempts)
-        if found is not None:
-            return [_put(file, path, to) for file, path in found]
-    files = openml.files_of(openml.openml_id(name))[0] if name.startswith("openml:") else _entry(name).files
-    raise cannot_be_had(name, attempts, places=places, files=files)
-
-
-def _entry(name: str) -> Entry:
-    return entry(generators.parse(name)[0])
-
-
-def _found(name: str, places: Places, attempts: Attempts) -> list[tuple[File, Path]] | None:
-    """Files of a data set, wherever they are."""
-    if name.startswith("openml:"):
-        return _of_openml(openml.openml_id(name), places, attempts)
-    one = _entry(name)
-    if one.maker != "files":
+    if not name.startswith("openml:") and entry(generators.parse(name)[0]).maker != "files":
         return []
-    had = obtain(one, places, attempts, also=[openml.SERVER] if any(e.reader == "openml" for e in one.editions) else [])
-    if had is not None:
-        edition, paths = had
-        return [(file, paths[file.path]) for file in edition.files]
-    for edition in one.editions:
-        if edition.reader == "openml":
-            brought = _of_openml(int(edition.options["id"]), places, attempts)
-            if brought is not None:
-                return brought
-    return None
+    attempts = Attempts()
+    for where in (Places(to, str(Path(folder) / "files"), offline=True), replace(places, files=to)):
+        with closing(candidates(name, where, attempts)) as found:
+            for candidate in found:
+                try:
+                    _read(candidate, near=to)
+                except OSError as error:
+                    raise DataError(f"the mirror {to} cannot be written: {why(error)}") from error
+                except DataError as error:
+                    if not attempts.refuse(candidate.copies, error):
+                        raise
+                else:
+                    accept(candidate.copies, where)
+                    return [_put(copy, where) for copy in candidate.copies]
+    raise cannot_be_had(name, attempts, places=places, files=files_of(name))
 
 
-def _of_openml(number: int, places: Places, attempts: Attempts) -> list[tuple[File, Path]] | None:
-    found = openml.find(number, places, attempts)
-    if found is None:
-        return None
-    folder = found.path.parent
-    return [(File(f"openml/{number}/{name}"), folder / name) for name in ("description.xml", found.path.name)]
+def _read(candidate: Candidate, *, near: Path) -> None:
+    """See that files are the data set, by preparing it in a folder that is thrown away; not where their hashes tell.
+
+    Raises
+    ------
+    DataError
+        They are not.
+    OSError
+        There is no room, or no permission.
+    """
+    if all(copy.counts for copy in candidate.copies):
+        return
+    near.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".reading-", dir=near) as scratch:
+        candidate.prepare(Path(scratch) / "prepared")
 
 
-def _put(file: File, source: Path, to: Path) -> Path:
-    target = to / file.path
+def _put(copy: Copy, places: Places) -> Path:
+    """Bring a file that counts to its place in the mirror, and say there that it has been read."""
+    target = places.local(copy.file)
     try:
-        if source != target:
+        if not target.is_file() or (copy.path != target and copy.path.is_file()):
             target.parent.mkdir(parents=True, exist_ok=True)
             part = target.with_name(f"{target.name}.{os.getpid()}.part")
-            shutil.copyfile(source, part)
+            shutil.copyfile(copy.path, part)
             part.replace(target)
-        if not (file.sha256 and file.proven):
-            target.with_name(target.name + ".sha256").write_text(
-                f"{sha256_of(target)}  {target.name}\n", encoding="utf-8"
-            )
+        if not copy.file.certain:
+            record(target)
     except OSError as error:
-        raise DataError(f"the mirror {to} cannot be written: {why(error)}") from error
+        raise DataError(f"the mirror {places.files} cannot be written: {why(error)}") from error
     return target
 
 
 def verify(folder: Path, names: Iterable[str] = ()) -> Iterator[Finding]:
     """Check each download and each prepared data set in a data folder.
+
+    A file whose hash is not known, and which no data set has been made of yet, is read.
 
     Parameters
     ----------
@@ -143,13 +154,14 @@ def verify(folder: Path, names: Iterable[str] = ()) -> Iterator[Finding]:
     folder = Path(folder)
     wanted = set(names)
     known = {file.path: file for one in entries().values() for file in one.files}
-    shown = {file.path for name in wanted if not name.startswith("openml:") for file in _entry(name).files}
-    shown |= {file.path for name in wanted if name.startswith("openml:") for file in _openml_files(name)}
-    files = folder / "files"
-    for path in sorted(files.rglob("*")):
-        place = path.relative_to(files).as_posix()
-        if path.is_file() and path.suffix not in _AUXILIARY and (not wanted or place in shown):
-            yield Finding(path, _file_problem(known.get(place, File(place)), path))
+    shown = {file.path for name in wanted for file in files_of(name)}
+    places = Places(folder / "files", offline=True)
+    for path in sorted(places.files.rglob("*")):
+        place = path.relative_to(places.files).as_posix()
+        if not path.is_file() or path.suffix in _AUXILIARY or on_trial(path) or (wanted and place not in shown):
+            continue
+        if place.count("/") == 2:  # else it is none of ours
+            yield _file_finding(known.get(place, File(place)), path, places)
     heads = {name.replace(":", "-") if name.startswith("openml:") else generators.parse(name)[0] for name in wanted}
     prepared = folder / "prepared"
     for header in sorted(prepared.rglob("header.json")):
@@ -157,15 +169,42 @@ def verify(folder: Path, names: Iterable[str] = ()) -> Iterator[Finding]:
             yield Finding(header.parent, _prepared_problem(header.parent))
 
 
-def _openml_files(name: str) -> list[File]:
-    return [file for pair in openml.files_of(openml.openml_id(name)) for file in pair]
-
-
-def _file_problem(file: File, path: Path) -> str | None:
+def _file_finding(file: File, path: Path, places: Places) -> Finding:
     try:
-        return known_bytes(file, path)
+        judged = judge(file, path)
     except OSError as error:
-        return why(error)
+        return Finding(path, why(error))
+    if judged.problem is not None or judged.counts:
+        return Finding(path, judged.problem)
+    problem = None
+    try:
+        for candidate in _sets_of(file, places):
+            try:
+                _read(candidate, near=places.files)
+            except DataError as error:
+                problem = str(error)
+            else:
+                with suppress(DataError):  # a folder that is shared, and not ours to write in
+                    accept(candidate.copies, places)
+                return Finding(path, None)
+    except (OSError, DataError):  # no room, or a folder that is not ours to write in
+        return Finding(path, None, unread=True)
+    return Finding(path, problem, unread=problem is None)
+
+
+def _sets_of(file: File, places: Places) -> Iterator[Candidate]:
+    """The data sets that a file belongs to and whose other files are in the data folder, too."""
+    attempts = Attempts()
+    for one in entries().values():
+        for edition in one.editions:
+            if file in edition.files:
+                found = [attempts.here(each, places.local(each), places) for each in edition.files]
+                here = {copy.file.path: copy for copy in found if copy is not None}
+                if len(here) == len(found):
+                    yield candidate_of(one, edition, here)
+    source, number, _ = file.path.split("/")
+    if source == "openml" and number.isdigit():
+        yield from candidates(f"openml:{number}", places, attempts)
 
 
 def _prepared_problem(folder: Path) -> str | None:

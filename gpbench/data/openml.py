@@ -1,41 +1,44 @@
-"""Any data set of OpenML, as ``openml:ID``: the openml package finds and downloads, gpbench keeps and parses.
+"""Any data set of OpenML, as ``openml:ID``: the openml package finds, gpbench downloads, keeps and parses.
 
 The package is held at arm's length, for what it does to its own cache: it pickles parsed data, and it deletes what it
-has of a data set when a request fails. So it works in a temporary folder, never parses, and what it brings is moved to
-``openml/ID/`` among our own files. Those, or a mirror's, are all that later calls look at; without network nothing is
-lost. It also waits for ever on a silent server; here its requests get time limits.
+has of a data set when a request fails. It also waits for ever on a silent server. So it works in a temporary folder,
+asks through :mod:`gpbench.data.web`, and brings the description alone; the data come as all other files do, and both
+stand in ``openml/ID/`` among our own files. Those, or a mirror's, are all that later calls look at.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import shutil
 import tempfile
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpbench.data.catalogue import File
-from gpbench.data.download import Patience, sha256_of, why
-from gpbench.data.fetch import Attempts, Places, gather
+from gpbench.data.download import Patience, unwritable, why
+from gpbench.data.fetch import Attempts, Copy, Places, copies, held
 from gpbench.data.recipe import Recipe
+from gpbench.data.web import BrokenError
 from gpbench.errors import DataError, UsageError
+from gpbench.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from types import ModuleType
+
+    import requests
 
     from gpbench.data.formats import Frames
 
-__all__ = ["SERVER", "Downloaded", "files_of", "find", "openml_id", "recipe_of"]
+__all__ = ["SERVER", "Downloaded", "files_of", "offers", "openml_id", "recipe_of"]
 
 SERVER = "https://www.openml.org/api/v1/xml"
 """Where OpenML's API is."""
 
 _DESCRIPTION = "description.xml"
 _DATA = {"dataset.arff": "arff", "dataset.parquet": "parquet"}
+_WORDS = 1 << 22  # bytes of an answer of the API
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,15 @@ class Downloaded:
         The data.
     format : str
         arff or parquet.
+    copies : tuple of Copy
+        Its files, for whoever says whether they are right.
     """
 
     id: int
     description: dict[str, Any]
     path: Path
     format: str
+    copies: tuple[Copy, ...] = field(default=(), repr=False)
 
     def frames(self) -> Frames:
         """Blocks of rows, parsed by gpbench."""
@@ -81,7 +87,7 @@ def openml_id(name: str) -> int:
         There is none.
     """
     text = name.removeprefix("openml:")
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) <= 12):
         raise UsageError(f"data set {name}: expected openml: and a number, as in openml:1464; got {text!r}")
     return int(text)
 
@@ -92,27 +98,29 @@ def files_of(number: int) -> list[tuple[File, File]]:
     return [(description, File(f"openml/{number}/{name}")) for name in _DATA]
 
 
-def find(number: int, places: Places, attempts: Attempts) -> Downloaded | None:
-    """A data set of OpenML from the data folder, the mirror, or the server.
+def offers(number: int, places: Places, attempts: Attempts) -> Generator[Downloaded]:
+    """A data set of OpenML from the data folder, the mirror, or the server; as :func:`gpbench.data.fetch.offers`.
 
     Parameters
     ----------
     number : int
         OpenML's number.
     places, attempts
-        As for :func:`gpbench.data.fetch.obtain`.
+        As there.
 
     Raises
     ------
     DataError
-        The description that is here cannot be read.
+        The data folder cannot be written.
     """
     for pair in files_of(number):
-        if (found := gather(pair, places, attempts, source=False)) is not None:
-            return _opened(number, *(found[one.path] for one in pair))
-    if places.offline:
-        return None
-    return _from_server(number, places, attempts)
+        for found in copies(pair, places, attempts, source=False):
+            description, data = (found[one.path] for one in pair)
+            described = _described(description, attempts)
+            if described is not None:
+                yield Downloaded(number, described, data.path, _DATA[data.file.name], (description, data))
+    if not places.offline:
+        yield from _from_server(number, places, attempts)
 
 
 def recipe_of(found: Downloaded) -> Recipe:
@@ -130,91 +138,100 @@ def recipe_of(found: Downloaded) -> Recipe:
     return Recipe(task="auto", target=target[0] if len(target) == 1 else tuple(target), drop=drop, categorical="auto")
 
 
-def _opened(number: int, description: Path, data: Path) -> Downloaded:
+def _described(copy: Copy, attempts: Attempts) -> dict[str, Any] | None:
+    """What a description says; None where it is none, which is noted."""
     import xmltodict  # type: ignore[import-untyped]  # noqa: PLC0415  # the reader of the openml package
 
     try:
-        parsed = xmltodict.parse(description.read_bytes())["oml:data_set_description"]
+        return dict(xmltodict.parse(copy.path.read_bytes())["oml:data_set_description"])
     except Exception as error:  # expat's errors, unknown keys, bad bytes: all mean a damaged file
-        raise DataError(f"{description}: no OpenML description ({type(error).__name__}: {error})") from error
-    return Downloaded(number, dict(parsed), data, _DATA[data.name])
-
-
-def _from_server(number: int, places: Places, attempts: Attempts) -> Downloaded | None:
-    if not attempts.answers(SERVER, seconds=places.patience.probe):
+        wrong = DataError(f"{copy.path}: no OpenML description ({type(error).__name__}: {str(error)[:200]})")
+        if not attempts.refuse([copy], wrong):
+            raise wrong from error
         return None
+
+
+def _from_server(number: int, places: Places, attempts: Attempts) -> Iterator[Downloaded]:
+    if not attempts.answers(SERVER, seconds=places.patience.probe):
+        return
+    arff, parquet = files_of(number)
+    with held([*arff, parquet[1]], places, asking=True), ExitStack() as ending:
+        copy = _description(number, arff[0], places, attempts)
+        if copy is not None:
+            ending.callback(attempts.forget, copy)  # unless it was accepted: it is asked for anew each time
+        described = None if copy is None else _described(copy, attempts)
+        if copy is None or described is None:
+            return
+        # Parquet comes from a second server; when that fails, the first still has ARFF.
+        for file, key, md5 in ((parquet[1], "parquet_url", None), (arff[1], "url", described.get("oml:md5_checksum"))):
+            url = described.get(f"oml:{key}")
+            data = attempts.download(file, str(url), places, md5=md5) if url else None
+            if data is not None:
+                yield Downloaded(number, described, data.path, _DATA[file.name], (copy, data))
+
+
+def _description(number: int, file: File, places: Places, attempts: Attempts) -> Copy | None:
+    """The description, on trial; None where the server does not give it, which is noted."""
+    place = f"{SERVER}/data/{number}"
     try:
         import openml  # noqa: PLC0415  # slow to import; makes folders in the user's home
     except OSError as error:
         attempts.add("the openml package", why(error))
         return None
     with tempfile.TemporaryDirectory(prefix="gpbench-openml-") as cache:
-        said = ""
-        for arff_only in (False, True):  # parquet comes from a second server; when that fails the first still has ARFF
-            try:
-                with _guarded(openml, Path(cache), places.patience, arff_only=arff_only):
-                    made = openml.datasets.get_dataset(number, download_data=True, cache_format="feather")
-                return _kept(number, made, Path(cache), places)
-            except Exception as failed:  # noqa: BLE001  # the package raises some twenty unrelated types
-                said = f"{type(failed).__name__}: {' '.join(str(failed).split())[:300]}"
-        attempts.add(f"{SERVER}/data/{number}", said)
-    return None
+        try:
+            with _guarded(openml, Path(cache), places.patience):
+                openml.datasets.get_dataset(
+                    number, download_data=False, download_qualities=False, download_features_meta_data=False
+                )
+            content = next(Path(cache).rglob(_DESCRIPTION)).read_bytes()
+        except Exception as failed:  # noqa: BLE001  # the package raises some twenty unrelated types
+            attempts.add(place, f"{type(failed).__name__}: {printable(str(failed))[:300]}")
+            return None
+    trial = places.trial(file)
+    try:
+        trial.parent.mkdir(parents=True, exist_ok=True)
+        trial.write_bytes(content)
+    except OSError as error:
+        raise DataError(unwritable(trial.parent, error)) from error
+    return Copy(file, trial, place, counts=False)
 
 
-def _kept(number: int, made: Any, cache: Path, places: Places) -> Downloaded:
-    """Move what the package brought to our files; the description comes last, so that half a data set is none."""
-    pairs = {"arff": files_of(number)[0], "parquet": files_of(number)[1]}
-    description, data = pairs["parquet" if made.parquet_file else "arff"]
-    brought = {data: Path(made.parquet_file or made.data_file), description: next(cache.rglob(_DESCRIPTION))}
-    for file, source in brought.items():
-        target = places.local(file)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(target.name + ".part")
-        shutil.copyfile(source, part)
-        digest = sha256_of(part)
-        target.with_name(target.name + ".sha256").write_text(f"{digest}  {target.name}\n", encoding="utf-8")
-        part.replace(target)
-    return _opened(number, places.local(description), places.local(data))
-
-
-@contextlib.contextmanager
-def _guarded(openml: ModuleType, cache: Path, patience: Patience, *, arff_only: bool) -> Iterator[None]:
-    """Let the package work in a folder of its own, with time limits, few repetitions and no log messages."""
-    calls, config = openml._api_calls, openml.config  # noqa: SLF001  # the only place that knows the time limits
-    before = calls.requests, calls.minio, config.server, config.connection_n_retries
+@contextmanager
+def _guarded(openml: ModuleType, cache: Path, patience: Patience) -> Iterator[None]:
+    """Let the package work in a folder of its own, within our limits, with few repetitions and no log messages."""
+    calls, config = openml._api_calls, openml.config  # noqa: SLF001  # where its requests are made
+    before = calls.requests, config.server, config.connection_n_retries
     root = config._root_cache_directory  # noqa: SLF001
-    variable = "OPENML_SKIP_PARQUET"
-    skipped = os.environ.get(variable)
     level = logging.root.manager.disable
     try:
-        calls.requests, calls.minio = _Limited(calls.requests, patience), _LimitedMinio(calls.minio, patience)
+        calls.requests = _Limited(calls.requests, patience)
         config.server = SERVER
         config.set_root_cache_directory(cache)
         config.connection_n_retries = min(2, patience.attempts)
-        if arff_only:
-            os.environ[variable] = "true"
         logging.disable(logging.ERROR)
         yield
     finally:
         logging.disable(level)
-        if arff_only:
-            os.environ.pop(variable)
-            if skipped is not None:
-                os.environ[variable] = skipped
-        calls.requests, calls.minio, config.server, config.connection_n_retries = before
+        calls.requests, config.server, config.connection_n_retries = before
         config.set_root_cache_directory(root)
 
 
 class _Limited:
-    """The requests module, with sessions that do not wait for ever."""
+    """The requests module, with sessions that ask within limits of time and size."""
 
     def __init__(self, module: ModuleType, patience: Patience) -> None:
+        import requests  # noqa: PLC0415  # a tenth of a second, and seldom needed
+
         self._module = module
 
-        class Session(module.Session):  # type: ignore[name-defined, misc]
-            def request(self, *args: Any, **options: Any) -> Any:
-                options.setdefault("timeout", (patience.connect, patience.read))
-                return super().request(*args, **options)
+        class Session(requests.Session):
+            def request(self, method: Any, url: Any, *_: Any, params: Any = None, **__: Any) -> Any:
+                address = str(requests.Request(method, url, params=params).prepare().url)
+                try:
+                    return _bounded(address, patience)
+                except BrokenError as error:  # the package asks again after its own errors alone
+                    raise requests.ConnectionError(f"{address}: {error}") from error
 
         self.Session = Session
 
@@ -222,21 +239,20 @@ class _Limited:
         return getattr(self._module, name)
 
 
-class _LimitedMinio:
-    """The minio module, with a client that does not wait for ever."""
+def _bounded(url: str, patience: Patience) -> requests.Response:
+    """A small answer, whole."""
+    import requests  # noqa: PLC0415  # as above
 
-    def __init__(self, module: ModuleType, patience: Patience) -> None:
-        self._module = module
-        self._patience = patience
+    from gpbench.data.request import request  # noqa: PLC0415
 
-    def Minio(self, *args: Any, **options: Any) -> Any:
-        """The client."""
-        import urllib3  # noqa: PLC0415
-
-        if options.get("http_client") is None:
-            limits = urllib3.Timeout(connect=self._patience.connect, read=self._patience.read)
-            options["http_client"] = urllib3.PoolManager(timeout=limits, retries=urllib3.Retry(1, backoff_factor=0.1))
-        return self._module.Minio(*args, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
+    made = requests.Response()
+    content = b""
+    with request(url, patience=patience) as answer:
+        for block in answer.blocks():
+            content += block
+            if len(content) > _WORDS:
+                raise DataError(f"{url}: expected at most {_WORDS:,} bytes; got more")
+        made.status_code, made.url = answer.status, url
+        made.headers.update(answer.headers)
+    made._content = content  # noqa: SLF001  # it has no other place for a body that is here
+    return made

@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from gpbench.data.archives import matching
 from gpbench.data.formats.frames import column_names, frame
+from gpbench.data.formats.mat5 import variables
 from gpbench.data.formats.source import open_seekable, reading
 from gpbench.errors import DataError
 
@@ -41,21 +43,21 @@ def pedestrians(
     DataError
         No such member or direction, or features and counts that do not fit.
     """
-    from scipy.io import loadmat  # noqa: PLC0415  # slow to import
-
+    matching(path, member)  # which refuses archives that no publisher makes
     with open_seekable(path, member=member) as (stream, name), reading(name):
-        content: dict[str, Any] = loadmat(stream, variable_names=["dirs", "fv", "cnt"])  # type: ignore[arg-type]  # files will do
+        content = {one.name: one for one in variables(stream) if one.name in {"dirs", "fv", "cnt"}}
         absent = [key for key in ("dirs", "fv", "cnt") if key not in content]
         if absent:
             raise DataError(f"{name}: no variable {', '.join(absent)}")
-        directions = [
-            str(np.asarray(one).reshape(-1)[0]) if np.size(one) else "" for one in content["dirs"].reshape(-1)
-        ]
+        directions = [one.text() for one in content["dirs"].cells()]
         if direction not in directions:
             raise DataError(f"{name}: expected a direction {direction!r}; got {', '.join(map(repr, directions))}")
         j = directions.index(direction)
-        features = np.asarray(content["fv"].reshape(-1)[j], dtype=np.float64).T
-        counts = np.asarray(content["cnt"].reshape(-1)[j], dtype=np.float64).reshape(-1)
+        held = {key: content[key].cells() for key in ("fv", "cnt")}
+        if min(map(len, held.values())) <= j:
+            raise DataError(f"{name}: expected features and counts of {len(directions)} directions; some are missing")
+        features = np.asarray(held["fv"][j].array(), dtype=np.float64).T
+        counts = np.asarray(held["cnt"][j].array(), dtype=np.float64).reshape(-1)
     if features.ndim != 2 or len(features) != len(counts):
         raise DataError(
             f"{name}: expected one count for each frame; got features {features.shape}, counts {counts.shape}"

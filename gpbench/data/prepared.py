@@ -14,7 +14,7 @@ import socket
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-__all__ = ["PREPARED_FORMAT", "MatrixWriter", "open_prepared", "partial_folder", "save_rest"]
+__all__ = ["PREPARED_FORMAT", "MatrixWriter", "open_prepared", "outdated", "partial_folder", "save_rest"]
 
 PREPARED_FORMAT = 1
 _HEADER_BYTES = 128
@@ -144,6 +144,30 @@ def save_rest(partial: Path, header: dict[str, Any], *, y: Ints, given: GivenSpl
 _PARTS = ("train", "test")
 
 
+def _array(path: Path, *, mmap_mode: Literal["r"] | None = None) -> npt.NDArray[Any]:
+    """An array, of which NumPy would say that it may hold pickles, where it holds nonsense."""
+    with path.open("rb") as stream:
+        if stream.read(6) != b"\x93NUMPY":
+            raise ValueError(f"{path.name} holds no array")
+    array: npt.NDArray[Any] = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    return array
+
+
+def _check_targets(y: npt.NDArray[Any], *, classes: int) -> None:
+    if y.dtype != np.int64 or (len(y) and (y.min() < 0 or (classes and y.max() >= classes))):
+        raise ValueError(f"y.npy: expected numbers of {classes} classes, or counts")
+
+
+def outdated(folder: Path) -> bool:
+    """Whether a prepared form that cannot be opened is of another version of gpbench, and not damaged."""
+    try:
+        header = json.loads((folder / "header.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    version = header.get("format") if isinstance(header, dict) else None
+    return isinstance(version, int) and version != PREPARED_FORMAT
+
+
 def open_prepared(folder: str | Path) -> Dataset:
     """Open a prepared data set; X is memory-mapped, read only.
 
@@ -155,13 +179,14 @@ def open_prepared(folder: str | Path) -> Dataset:
     folder = Path(folder)
     try:
         header = json.loads((folder / "header.json").read_text(encoding="utf-8"))
-        X = np.load(folder / "X.npy", mmap_mode="r", allow_pickle=False)
-        y = np.load(folder / "y.npy", allow_pickle=False)
+        X = _array(folder / "X.npy", mmap_mode="r")
+        y = _array(folder / "y.npy")
         promised = (header["format"], (header["n"], header["d"]), (header["n"],))
         given: GivenSplits = ()
         if header["given"]:
-            with np.load(folder / "given.npz", allow_pickle=False) as stored:
+            with (folder / "given.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 given = tuple((stored[f"train{i}"], stored[f"test{i}"]) for i in range(header["given"]))
+        _check_targets(y, classes=len(header["classes"]))
         opened = Dataset(
             id=header["id"],
             title=header["title"],
@@ -176,8 +201,11 @@ def open_prepared(folder: str | Path) -> Dataset:
         )
     except FileNotFoundError:
         raise DataError(f"{folder}: expected a prepared data set; there is none") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        raise DataError(f"{folder}: the prepared data set is damaged ({error}); remove the folder") from error
+    except DataError:
+        raise
+    except Exception as error:  # a damaged array or archive raises errors of many kinds, MemoryError among them
+        words = str(error) or type(error).__name__
+        raise DataError(f"{folder}: the prepared data set is damaged ({words}); remove the folder") from error
     found = (PREPARED_FORMAT, X.shape, y.shape)
     if promised != found:
         raise DataError(f"{folder}: expected format and shapes {promised}; got {found}; remove the folder")

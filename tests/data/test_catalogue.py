@@ -163,7 +163,7 @@ def test_fingerprints_follow_what_decides_the_rows_and_nothing_else(tmp_path):
         (
             'path = "a/b/f"',
             'path = "a/../f"',
-            ", line 5: [files.f]: path must be <source>/<data set>/<file>; got 'a/",
+            ", line 4: [files.f]: path must be <source>/<data set>/<file>; got 'a/",
         ),
         ('path = "a/b/f"', 'path = "f"', "path must be <source>/<data set>/<file>"),
         ('path = "a/b/f"', 'urls = ["x"]', ", line 4: [files.f]: path is missing"),

@@ -3,7 +3,10 @@ import hashlib
 import json
 import socket
 import threading
+import time
+from dataclasses import replace
 
+import hostile
 import pytest
 from webserver import Web
 
@@ -118,7 +121,7 @@ def test_a_wrong_file_never_replaces_a_good_one(web, tmp_path, known):
 def test_a_truncated_body_fails_and_leaves_the_target_alone(web, tmp_path):
     (tmp_path / "a").write_bytes(b"good")
     url = web.serve("/a", BODY, breaks=[1000, 0, 0, 0, 0])
-    with pytest.raises(DownloadError, match="broke after"):
+    with pytest.raises(DownloadError, match="the connection broke, after 1,000 bytes"):
         _get(url, tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == b"good"
 
@@ -215,3 +218,153 @@ def test_any_of_several_hashes_is_accepted(tmp_path):
     assert Expected(("0" * 64, SHA)).problem(path) is None
     assert "got " + SHA in Expected(("0" * 64,)).problem(path)
     assert sha256_of(path) == SHA
+
+
+@pytest.fixture
+def server():
+    running = hostile.Hostile()
+    yield running
+    running.close()
+
+
+def _hostile(server, script, target, *, patience=QUICK, **known):
+    """What the message says, and the most bytes that stood in the part."""
+    server.script = hostile.FAULTS.get(script, script)
+    seen = [0]
+    with pytest.raises(DownloadError) as failed:
+        download(
+            server.url + "/a",
+            target,
+            expected=Expected(**known),
+            progress=lambda _, done, __: seen.append(done),
+            patience=patience,
+        )
+    return str(failed.value), max(seen)
+
+
+@pytest.mark.parametrize("name", ["without_end", "without_end_in_chunks"])
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [({"size": 5000}, "expected 5,000 bytes, got more"), ({"most": 70_000}, "expected at most 70,000 bytes, got more")],
+)
+def test_a_body_without_end_is_cut_where_the_file_ends(server, tmp_path, name, known, words):
+    said, seen = _hostile(server, name, tmp_path / "a", **known)
+    assert said.endswith(f"not the expected file: {words}")
+    assert seen <= next(iter(known.values()))
+    assert list(tmp_path.iterdir()) == []
+    assert server.requests == 1
+
+
+def test_where_nothing_is_known_the_limit_is_patience(server, tmp_path):
+    said, _ = _hostile(server, "without_end", tmp_path / "a", patience=replace(QUICK, most=100_000))
+    assert "expected at most 100,000 bytes, got more" in said
+
+
+@pytest.mark.parametrize("length", [len(hostile.GOOD) - 1, len(hostile.GOOD) + 1, 10**18])
+def test_a_length_that_is_not_the_files_is_refused_before_a_byte_is_read(server, tmp_path, length):
+    def announce(request):
+        request.answer(length=length)
+        request.hang()
+
+    said, _ = _hostile(server, announce, tmp_path / "a", size=len(hostile.GOOD))
+    assert f"expected {len(hostile.GOOD):,} bytes, got {length:,}, as the server announces" in said
+
+
+SLOW = replace(QUICK, read=0.3, window=0.3, rate=10_000, attempts=2)
+
+
+def test_a_server_that_trickles_is_given_up(server, tmp_path):
+    begin = time.monotonic()
+    said, _ = _hostile(server, lambda request: _trickle(request, 0.02), tmp_path / "a", patience=SLOW, most=10_000_000)
+    assert "too slow: " in said
+    assert "expected 10,000 a second" in said
+    assert time.monotonic() - begin < 5
+    assert not list(tmp_path.glob("*.lease"))
+
+
+def _trickle(request, pause):
+    request.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    request.endless(b"x", pause)
+
+
+def test_the_time_for_a_file_is_bounded_however_fast_it_comes(server, tmp_path):
+    patience = replace(QUICK, total=0.4, rate=1e-6)
+    begin = time.monotonic()
+    said, _ = _hostile(server, lambda request: _trickle(request, 0.001), tmp_path / "a", patience=patience)
+    assert "the time for this file is over" in said
+    assert time.monotonic() - begin < 5
+
+
+def test_a_small_file_gets_less_time():
+    patience = Patience()
+    assert patience.seconds_for(233_798) < 150
+    assert patience.seconds_for(2_816_407_858) == patience.total
+    assert patience.seconds_for(0) > patience.attempts * patience.read
+
+
+def test_a_server_that_asks_to_wait_a_little_is_waited_for(server, tmp_path, monkeypatch):
+    waited = []
+    monkeypatch.setattr(module.time, "sleep", waited.append)
+
+    def busy(request):
+        if request.number:
+            hostile.good(request)
+        else:
+            request.answer(status="429 Too Many Requests", Retry_After="1")
+
+    server.script = busy
+    download(server.url + "/a", tmp_path / "a", patience=QUICK)
+    assert waited == [1.0]
+
+
+@pytest.mark.parametrize("name", ["busy_for_an_hour", "busy_for_ages", "busy_until_next_century"])
+def test_a_server_that_asks_to_wait_long_is_not(server, tmp_path, name):
+    said, _ = _hostile(server, name, tmp_path / "a")
+    assert "it asks to wait " in said
+    assert "try again later" in said
+    assert server.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "kept"),
+    [
+        ("cut_at_the_same_place_each_time", {}, True),  # under an ETag
+        ("cut_and_never_again", {}, False),  # nothing would tell whether the rest belongs to it
+        ("cut_and_never_again", {"sha256": (SHA,)}, True),  # the hash will tell
+        ("cut", {"sha256": (SHA,)}, False),  # the server cannot send the rest
+        ("the_whole_comes_and_is_cut_again", {"sha256": (SHA,)}, False),  # nor this one
+        ("nothing", {}, False),
+        ("closes_after_the_request", {"sha256": (SHA,)}, False),
+        ("a_page", {"sha256": (SHA,)}, False),
+    ],
+)
+def test_a_part_is_kept_where_it_can_be_continued(server, tmp_path, name, known, kept):
+    _hostile(server, name, tmp_path / "a", **known)
+    assert (tmp_path / "a.part").exists() == kept
+    assert (tmp_path / "a.part.json").exists() <= kept
+
+
+def test_ctrl_c_leaves_a_part_that_can_be_continued_and_no_lease(server, tmp_path):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    server.script = lambda request: request.answer(b"x" * 200_000, ETag='"x"')
+    with pytest.raises(KeyboardInterrupt):
+        download(server.url + "/a", tmp_path / "a", progress=interrupt, patience=QUICK)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.part", "a.part.json"}
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, "[]", '{"url": 1}', "\xff", '{"url": "URL", "validator": "a\\r\\nX: y"}']
+)
+def test_what_stands_in_place_of_the_parts_description_is_not_believed(web, tmp_path, content):
+    url = web.serve("/a", BODY)
+    (tmp_path / "a.part").write_bytes(b"y" * 1000)
+    (tmp_path / "a.part.json").write_text(content.replace("URL", url), encoding="latin-1")
+    download(url, tmp_path / "a", patience=QUICK)
+    _only(tmp_path / "a")
+
+
+def test_whether_a_file_was_put_together_is_told(web, tmp_path):
+    assert not download(web.serve("/a", BODY), tmp_path / "a", patience=QUICK)
+    assert download(web.serve("/b", BODY, breaks=[400_000]), tmp_path / "b", patience=QUICK)

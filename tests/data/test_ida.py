@@ -1,4 +1,5 @@
 import io
+import stat
 import tarfile
 import zipfile
 
@@ -25,7 +26,7 @@ def _texts(rows=ROWS, splits=SPLITS):
 def _tar(path, texts, links=()):
     with tarfile.open(path, "w:gz") as archive:
         for name, text in texts.items():
-            info = tarfile.TarInfo(f"toy/{name}")
+            info = tarfile.TarInfo(name if "evil" in name else f"toy/{name}")
             info.size = len(text.encode())
             archive.addfile(info, io.BytesIO(text.encode()))
         for name, to in links:
@@ -88,19 +89,39 @@ def test_another_archive_is_an_error(tmp_path):
         realisations(tmp_path / "no.tar", name="toy")
 
 
-def test_archives_write_nowhere_and_links_are_not_followed(tmp_path):
+@pytest.mark.parametrize("name", ["../../evil.asc", "/evil.asc", "a/../../evil.asc", "..\\evil.asc", "C:\\evil.asc"])
+def test_archives_that_would_write_elsewhere_are_refused(tmp_path, name):
     (tmp_path / "in").mkdir()
-    secret = tmp_path / "secret.asc"
-    secret.write_text("1 2 3")
-    path = _tar(tmp_path / "in" / "t.tar", {"../../evil.asc": "1"}, links=[("link.asc", str(secret))])
-    assert read_members(path, suffix=".asc") == {"evil.asc": b"1"}
-    assert sorted(one.name for one in tmp_path.rglob("*")) == ["in", "secret.asc", "t.tar"]
+    path = _tar(tmp_path / "in" / "t.tar", {"good.asc": "1", name: "1"})
+    with pytest.raises(DataError, match=r"t.tar: member '.*evil.asc' would leave its folder; the archive is refused"):
+        read_members(path, suffix=".asc")
+    with zipfile.ZipFile(tmp_path / "in" / "z.zip", "w") as archive:
+        archive.writestr("good.csv", "1")
+        archive.writestr(name, "1")
+    for pattern in ("good.csv", "*.csv"):
+        with pytest.raises(DataError, match=r"z.zip: member '.*evil.asc' would leave its folder"):
+            matching(tmp_path / "in" / "z.zip", pattern)
+    assert sorted(one.name for one in tmp_path.rglob("*")) == ["in", "t.tar", "z.zip"]
+
+
+def test_archives_with_links_are_refused(tmp_path):
+    path = _tar(tmp_path / "t.tar", {"good.asc": "1"}, links=[("link.asc", "/etc/passwd")])
+    with pytest.raises(DataError, match=r"t.tar: member 'link.asc' is a link or a device; the archive is refused"):
+        read_members(path, suffix=".asc")
+    link = zipfile.ZipInfo("link.csv")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+    with pytest.raises(DataError, match=r"z.zip: member 'link.csv' is a link or a device"):
+        matching(tmp_path / "z.zip", "link.csv")
 
 
 def test_archives_larger_than_the_bound_are_refused(tmp_path):
     path = _tar(tmp_path / "t.tar.gz", {"a.asc": "1" * 1000, "b.asc": "2" * 1000})
     with pytest.raises(DataError, match="expected at most 1,500 bytes"):
         read_members(path, suffix=".asc", limit=1500)
+    with pytest.raises(DataError, match="expected at most 1,500 bytes"):  # also by what is passed over
+        read_members(path, suffix=".txt", limit=1500)
 
 
 def test_members_are_found_by_pattern(tmp_path):

@@ -12,7 +12,8 @@ from gpbench.data.entries import read_file
 from gpbench.data.fetching import check_here, fetch_sets, mirror_sets, names_of
 from gpbench.data.load import is_here, load, prepared_folder
 from gpbench.data.mirror import verify
-from gpbench.errors import DataError, DataUnavailable, UsageError
+from gpbench.data.prepared import PREPARED_FORMAT
+from gpbench.errors import DataError, DataUnavailable, GpbenchWarning, UsageError
 
 QUICK = Patience(probe=1, connect=1, read=1, attempts=2, pause=0)
 TRAIN = b"x,y\n1,a\n2,b\n3,a\n"
@@ -118,14 +119,44 @@ def test_rows_that_are_not_those_of_the_catalogue_are_refused(toys, tmp_path, ol
     assert not prepared_folder(found["toy"], tmp_path).exists()
 
 
-def test_a_damaged_prepared_form_is_made_anew(toys, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("X.npy", b"damaged"),
+        ("y.npy", b""),
+        ("header.json", b"{}"),
+        ("header.json", b"[" * 100_000),
+        ("header.json", b'"text"'),
+        ("given.npz", b"PK\x03\x04"),
+    ],
+)
+def test_a_damaged_prepared_form_is_named_and_made_anew(toys, tmp_path, file, content):
     found = toys()
     checksum = load("toy", folder=tmp_path, patience=QUICK).checksum
     home = prepared_folder(found["toy"], tmp_path)
-    (home / "X.npy").write_bytes(b"damaged")
-    again = load("toy", folder=tmp_path, offline=True)
+    (home / file).write_bytes(content)
+    with pytest.warns(GpbenchWarning, match=r"toy/\w+: the prepared data set is damaged .*; it has been made anew"):
+        again = load("toy", folder=tmp_path, offline=True)
     assert again.checksum == checksum
     np.testing.assert_array_equal(again.X[:, 0], [1, 2, 3, 4, 5])
+
+
+def test_a_damaged_prepared_form_is_named_where_it_cannot_be_made_anew(toys, tmp_path):
+    found = toys()
+    load("toy", folder=tmp_path, patience=QUICK)
+    home = prepared_folder(found["toy"], tmp_path)
+    (home / "y.npy").write_bytes(b"damaged")
+    (tmp_path / "files/toys/toy/test.csv").unlink()
+    with pytest.raises(DataUnavailable, match=r"(?s)cannot be had.*the prepared data set is damaged \(y.npy holds no"):
+        load("toy", folder=tmp_path, offline=True)
+
+
+def test_a_prepared_form_of_another_version_is_made_anew_without_a_word(toys, tmp_path):
+    found = toys()
+    load("toy", folder=tmp_path, patience=QUICK)
+    header = prepared_folder(found["toy"], tmp_path) / "header.json"
+    header.write_text(header.read_text().replace(f'"format": {PREPARED_FORMAT}', '"format": 0'))
+    assert load("toy", folder=tmp_path, offline=True).n == 5
 
 
 def test_what_cannot_be_had_has_exit_code_three(toys, web, tmp_path):

@@ -1,22 +1,27 @@
 import hashlib
+import shutil
 import socket
 import threading
+from contextlib import closing
 
 import pytest
-import requests
 from webserver import Web
 
-from gpbench.data import doi, fetch
+from gpbench.data import fetch
 from gpbench.data.catalogue import Edition, Entry, File, Part
-from gpbench.data.download import DownloadError, Patience
-from gpbench.data.fetch import Attempts, Places, cannot_be_had, files_here, obtain
-from gpbench.data.reach import unreachable
+from gpbench.data.download import Patience
+from gpbench.data.fetch import Attempts, Places, accept, cannot_be_had, files_here, offers
 from gpbench.data.recipe import Recipe
+from gpbench.data.web import unreachable
+from gpbench.errors import DataError
+from gpbench.leases import Lease
 
 BODY = b"1,2,0\n3,4,1\n"
+PAGE = b"<html>Sorry, try again</html>\n"
 SHA = hashlib.sha256(BODY).hexdigest()
 QUICK = Patience(probe=1, connect=1, read=1, attempts=2, pause=0)
 PATH = "uci/toy/toy.data"
+READ = "# read: rows, columns and class counts are the catalogue's"
 
 
 @pytest.fixture
@@ -52,25 +57,44 @@ def _put(folder, body=BODY, path=PATH):
     return folder / path
 
 
+def _obtain(entry, places, attempts=None):
+    """The first set of files whose content is right, as a reader would find it: (edition, {path: where it stood})."""
+    attempts = attempts or Attempts()
+    with closing(offers(entry, places, attempts)) as found:
+        for edition, copies in found:
+            wrong = [one for one in copies.values() if one.path.read_bytes() != BODY]
+            if wrong:
+                assert attempts.refuse(copies.values(), DataError(f"{wrong[0].path.name}, line 1: no numbers"))
+                continue
+            stood = {path: one.path for path, one in copies.items()}
+            accept(copies.values(), places)
+            return edition, stood
+    return None
+
+
+def _files(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
 def test_the_data_folder_comes_first_then_the_mirror_then_the_publisher(tmp_path, web):
     url = web.serve("/toy.data", BODY)
     entry = _entry(_file(url))
     places = Places(tmp_path / "files", str(tmp_path / "mirror"), patience=QUICK)
-    _, found = obtain(entry, places, Attempts())
+    _, found = _obtain(entry, places)
     assert found == {PATH: tmp_path / "files" / PATH}
     assert len([path for path, *_ in web.requests if path == "/toy.data"]) == 1
     (tmp_path / "files" / PATH).unlink()
     mirrored = _put(tmp_path / "mirror")
-    assert obtain(entry, places, Attempts())[1] == {PATH: mirrored}
+    assert _obtain(entry, places)[1] == {PATH: mirrored}
     here = _put(tmp_path / "files")
-    assert obtain(entry, places, Attempts())[1] == {PATH: here}
+    assert _obtain(entry, places)[1] == {PATH: here}
     assert len([path for path, *_ in web.requests if path == "/toy.data"]) == 1
 
 
 def test_a_mirror_on_the_web_is_asked_before_the_publisher(tmp_path, web, nowhere):
     mirror = web.serve("/mirror/" + PATH, BODY).removesuffix("/" + PATH)
     places = Places(tmp_path, mirror, patience=QUICK)
-    _, found = obtain(_entry(_file(nowhere + "/toy.data")), places, Attempts())
+    _, found = _obtain(_entry(_file(nowhere + "/toy.data")), places)
     assert found[PATH].read_bytes() == BODY
     assert found[PATH] == tmp_path / PATH
 
@@ -80,23 +104,24 @@ def test_a_damaged_copy_is_passed_over_and_kept_until_a_good_one_is_here(tmp_pat
     _put(tmp_path / "mirror", b"damaged too")
     attempts = Attempts()
     places = Places(tmp_path / "files", str(tmp_path / "mirror"), patience=QUICK)
-    assert obtain(_entry(_file(nowhere + "/x")), places, attempts) is None
+    assert _obtain(_entry(_file(nowhere + "/x")), places, attempts) is None
     assert (tmp_path / "files" / PATH).read_bytes() == b"damaged"
     assert sum("expected sha256" in line for line in attempts.lines) == 2
-    _, found = obtain(_entry(_file(web.serve("/x", BODY))), places, Attempts())
+    _, found = _obtain(_entry(_file(web.serve("/x", BODY))), places)
     assert found[PATH].read_bytes() == BODY
 
 
-def test_all_addresses_are_tried(tmp_path, web, nowhere):
+@pytest.mark.parametrize("known", [{}, {"sha256": ()}])
+def test_all_addresses_are_tried(tmp_path, web, nowhere, known):
     urls = (nowhere + "/x", web.url + "/none", web.serve("/wrong", b"wrong"), web.serve("/right", BODY))
-    _, found = obtain(_entry(_file(*urls)), Places(tmp_path, patience=QUICK), Attempts())
-    assert found[PATH].read_bytes() == BODY
+    assert _obtain(_entry(_file(*urls, **known)), Places(tmp_path, patience=QUICK)) is not None
+    assert (tmp_path / PATH).read_bytes() == BODY
 
 
 def test_an_edition_that_is_here_beats_a_better_one_that_is_not(tmp_path, web):
     better = _file(web.serve("/better", BODY), path="uci/toy/better.data")
     here = _put(tmp_path / "files")
-    edition, found = obtain(_entry(better, _file()), Places(tmp_path / "files", patience=QUICK), Attempts())
+    edition, found = _obtain(_entry(better, _file()), Places(tmp_path / "files", patience=QUICK))
     assert edition.name == "1"
     assert found == {PATH: here}
     assert not web.requests
@@ -106,7 +131,7 @@ def test_the_message_names_the_data_set_each_place_and_the_remedy(tmp_path, nowh
     entry = _entry(_file(nowhere + "/x", web.url + "/gone"), _file(path="uci/toy/copy.data"))
     places = Places(tmp_path / "files", str(tmp_path / "mirror"), patience=QUICK)
     attempts = Attempts()
-    assert obtain(entry, places, attempts) is None
+    assert _obtain(entry, places, attempts) is None
     message = str(cannot_be_had("toy", attempts, places=places, files=entry.files))
     assert message.startswith("data set toy cannot be had")
     for place in (tmp_path / "files" / PATH, tmp_path / "mirror" / PATH, nowhere + "/x", web.url + "/gone"):
@@ -118,11 +143,20 @@ def test_the_message_names_the_data_set_each_place_and_the_remedy(tmp_path, nowh
     assert f"put the file yourself at {tmp_path / 'files' / PATH}" in message
 
 
+def test_passwords_in_addresses_are_not_told(tmp_path, nowhere):
+    mirror = nowhere.replace("http://", "http://me:secret@")
+    attempts = Attempts()
+    places = Places(tmp_path / "files", mirror, patience=QUICK)
+    assert _obtain(_entry(_file(mirror + "/x")), places, attempts) is None
+    assert "refused" in "".join(attempts.lines)
+    assert "secret" not in "".join(attempts.lines)
+
+
 def test_offline_no_publisher_is_asked(tmp_path, web):
     url = web.serve("/x", BODY)
     places = Places(tmp_path, offline=True, patience=QUICK)
     attempts = Attempts()
-    assert obtain(_entry(_file(url)), places, attempts) is None
+    assert _obtain(_entry(_file(url)), places, attempts) is None
     assert not web.requests
     assert "with a network" in str(cannot_be_had("toy", attempts, places=places, files=()))
 
@@ -130,31 +164,136 @@ def test_offline_no_publisher_is_asked(tmp_path, web):
 def test_an_unreadable_folder_is_a_place_that_says_so(tmp_path, monkeypatch):
     _put(tmp_path)
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(fetch, "known_bytes", refuse)
+    monkeypatch.setattr(fetch, "judge", refuse)
     attempts = Attempts()
-    assert obtain(_entry(_file()), Places(tmp_path, offline=True), attempts) is None
+    assert _obtain(_entry(_file()), Places(tmp_path, offline=True), attempts) is None
     assert any("no permission (Permission denied)" in line for line in attempts.lines)
 
 
-def test_an_unknown_hash_is_recorded_at_the_first_download_and_holds_from_then_on(tmp_path, web):
+@pytest.mark.parametrize("known", [{"sha256": ()}, {"sha256": ("0" * 64,), "proven": False}])
+def test_a_file_without_known_hash_counts_once_it_has_been_read_and_holds_from_then_on(tmp_path, web, known):
+    entry = _entry(_file(web.serve("/x", BODY), **known))
+    places = Places(tmp_path, patience=QUICK)
+    _, found = _obtain(entry, places)
+    assert found == {PATH: tmp_path / f"{PATH}.trial" / "toy.data"}  # there it was read
+    assert _files(tmp_path) == [PATH, PATH + ".sha256"]
+    assert (tmp_path / (PATH + ".sha256")).read_text() == f"{SHA}  toy.data\n{READ}\n"
+    assert _obtain(entry, places)[1] == {PATH: tmp_path / PATH}
+    _put(tmp_path, BODY + b"5,6,1\n")
+    attempts = Attempts()
+    assert _obtain(entry, Places(tmp_path, offline=True), attempts) is None
+    (line,) = attempts.lines
+    assert f"expected sha256 {SHA}, got " in line
+    assert "toy.data.sha256 holds the first" in line
+
+
+def test_a_later_different_file_is_named_wherever_it_comes_from(tmp_path, web):
+    entry = _entry(_file(web.serve("/x", BODY), sha256=()))
+    _obtain(entry, Places(tmp_path / "files", patience=QUICK))
+    (tmp_path / "files" / PATH).unlink()
+    web.serve("/x", BODY + b"5,6,1\n", etag='"two"')
+    _put(tmp_path / "mirror", BODY + b"7,8,1\n")
+    attempts = Attempts()
+    places = Places(tmp_path / "files", str(tmp_path / "mirror"), patience=QUICK)
+    assert _obtain(entry, places, attempts) is None
+    assert sum(f"expected sha256 {SHA}, got" in line for line in attempts.lines) == 2
+    assert sum("toy.data.sha256 holds the first" in line for line in attempts.lines) == 2
+    (tmp_path / "files" / (PATH + ".sha256")).unlink()
+    web.serve("/x", BODY, etag='"three"')
+    shutil.rmtree(tmp_path / "mirror")
+    assert _obtain(entry, places) is not None
+
+
+def test_a_page_in_place_of_the_file_is_refused_removed_and_told(tmp_path, web):
+    """Status 200, and no hash to tell: 33 bytes of HTML became the file for ever."""
+    attempts = Attempts()
+    url = web.serve("/x", PAGE)
+    assert _obtain(_entry(_file(url, sha256=())), Places(tmp_path, patience=QUICK), attempts) is None
+    assert _files(tmp_path) == []
+    assert any(
+        line.startswith(f"{url}: not the data set that the catalogue describes: toy.data, line 1")
+        for line in attempts.lines
+    )
+    web.serve("/x", BODY, etag='"two"')
+    assert _obtain(_entry(_file(url, sha256=())), Places(tmp_path, patience=QUICK)) is not None
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_page_that_became_the_file_earlier_does_not_bar_the_way(tmp_path, web, recorded):
+    here = _put(tmp_path, PAGE)
+    if recorded:  # as gpbench once did it, without having read the file
+        here.with_name("toy.data.sha256").write_text(f"{hashlib.sha256(PAGE).hexdigest()}  toy.data\n")
+    attempts = Attempts()
+    assert _obtain(_entry(_file(web.serve("/x", BODY), sha256=())), Places(tmp_path, patience=QUICK), attempts)
+    assert here.read_bytes() == BODY
+    assert any(f"{here}: not the data set" in line for line in attempts.lines)
+
+
+def test_what_the_user_put_there_is_not_removed(tmp_path, nowhere):
+    here = _put(tmp_path, PAGE)
+    assert _obtain(_entry(_file(nowhere + "/x", sha256=())), Places(tmp_path, patience=QUICK)) is None
+    assert here.read_bytes() == PAGE
+
+
+def test_a_download_that_was_not_read_is_taken_up_again(tmp_path, web):
     entry = _entry(_file(web.serve("/x", BODY), sha256=()))
     places = Places(tmp_path, patience=QUICK)
-    _, found = obtain(entry, places, Attempts())
-    recorded = found[PATH].with_name("toy.data.sha256")
-    assert recorded.read_text() == f"{SHA}  toy.data\n"
-    found[PATH].write_bytes(BODY + b"5,6,1\n")
+    with closing(offers(entry, places, Attempts())) as found:
+        next(found)  # and the process is killed while it reads
+    assert _files(tmp_path) == [f"{PATH}.trial/toy.data"]
+    asked = len(web.requests)
+    assert _obtain(entry, places) is not None
+    assert len(web.requests) == asked
+    assert _files(tmp_path) == [PATH, PATH + ".sha256"]
+
+
+def test_no_other_process_touches_a_file_that_is_being_read(tmp_path, web):
+    with closing(offers(_entry(_file(web.serve("/x", BODY), sha256=())), Places(tmp_path), Attempts())) as found:
+        next(found)
+        assert Lease.take(tmp_path / PATH) is None
+    with Lease.take(tmp_path / PATH) as lease:
+        assert lease.held
+
+
+def test_a_copy_of_the_catalogue_counts_without_being_read(tmp_path, web):
+    entry = _entry(_file(web.serve("/x", BODY), proven=False))
+    with closing(offers(entry, Places(tmp_path, patience=QUICK), Attempts())) as found:
+        _, copies = next(found)
+        assert [one.counts for one in copies.values()] == [True]
+
+
+def test_files_that_an_error_does_not_name_are_not_suspected(tmp_path, web):
+    """Of two, the right one is not asked for again."""
+    first = _file(web.serve("/a", PAGE), web.serve("/b", BODY), sha256=(), path="uci/toy/a.data")
+    second = _file(web.serve("/c", BODY), sha256=(), path="uci/toy/c.data")
+    one = _entry(first)
+    edition = Edition("both", (Part(first, "csv"), Part(second, "csv")), Recipe(task="binary"))
+    entry = Entry(
+        id="toy", title="Toy", task="binary", n=2, d=2, classes=("0", "1"), source="s", licence="l", editions=(edition,)
+    )
+    assert one.files == (first,)
+    assert _obtain(entry, Places(tmp_path, patience=QUICK)) is not None
+    assert [path for path, *_ in web.requests] == ["/a", "/c", "/b"]
+
+
+def test_a_silent_server_is_not_asked_for_the_next_file(tmp_path, web):
+    urls = [web.serve(path, BODY, hang=True) for path in ("/a", "/b", "/c")]
+    entry = _entry(_file(*urls[:2]), _file(urls[2], path="uci/toy/other.data"))
     attempts = Attempts()
-    assert obtain(entry, Places(tmp_path, offline=True), attempts) is None
-    assert any("expected sha256" in line for line in attempts.lines)
+    patience = Patience(probe=1, connect=1, read=0.05, attempts=2, pause=0)
+    assert _obtain(entry, Places(tmp_path, patience=patience), attempts) is None
+    assert {path for path, *_ in web.requests} == {"/a"}
+    assert sum("not asked, since its server was silent or too slow before" in line for line in attempts.lines) == 2
 
 
-def test_bytes_other_than_a_copy_of_unproven_origin_are_accepted(tmp_path, web):
-    entry = _entry(_file(web.serve("/x", BODY), sha256=("0" * 64,), size=None, proven=False))
-    _, found = obtain(entry, Places(tmp_path, patience=QUICK), Attempts())
-    assert found[PATH].read_bytes() == BODY
+def test_where_every_hash_vouches_nothing_is_refused(tmp_path, web):
+    attempts = Attempts()
+    with closing(offers(_entry(_file(web.serve("/x", BODY))), Places(tmp_path, patience=QUICK), attempts)) as found:
+        _, copies = next(found)
+        assert not attempts.refuse(copies.values(), DataError("toy.data: our own mistake"))
 
 
 def test_files_here_looks_at_names_alone(tmp_path):
@@ -169,6 +308,27 @@ def test_hosts_are_asked_together_and_within_the_bound(nowhere, web):
     assert silent[nowhere] == "connection refused"
     assert "does not resolve" in silent["http://no-such-host.invalid/x"]
     assert web.url not in silent
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::1", "http://127.0.0.1:99999", "http://127.0.0.1:-1/", "http://127.0.0.1:port/", "http://", "none",
+        "ftp://host/x", "file:///etc/passwd", "http:///x", "http://a..b.invalid/x", "http://" + "a" * 300 + ".invalid",
+        "http://\x00/", "http://[v1.x]/", "http://%zz/", "http://host\n/x", "",
+    ],
+)  # fmt: skip
+def test_addresses_that_are_none_are_told_as_such(url):
+    (reason,) = unreachable([url], seconds=1).values()
+    assert "no address that can be asked" in reason or "resolve" in reason
+
+
+@pytest.mark.parametrize("proxy", ["http://[::1", "http://127.0.0.1:99999", "nonsense:port", "http://", "://"])
+def test_a_proxy_that_is_none_is_told_as_such(monkeypatch, proxy):
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    (reason,) = unreachable(["http://host.invalid/x"], seconds=1).values()
+    assert "the proxy " in reason
 
 
 def test_a_host_that_never_answers_is_given_up(monkeypatch):
@@ -192,49 +352,3 @@ def test_a_proxy_is_asked_instead_of_the_host(nowhere, web, monkeypatch):
     assert unreachable(["http://no-such-host.invalid/x"], seconds=1) == {}
     monkeypatch.setenv("http_proxy", nowhere)
     assert set(unreachable(["http://no-such-host.invalid/x"], seconds=1)) == {"http://no-such-host.invalid/x"}
-
-
-class _Dataverse:
-    def __init__(self, registry):
-        self.registry = registry
-
-    def populate_registry(self, pup):
-        pup.registry.update(self.registry)
-
-    def download_url(self, name):
-        return f"https://dataverse/{name}"
-
-
-def test_a_doi_gives_the_address_and_the_checksum_of_a_file(monkeypatch):
-    held = _Dataverse({"2008.csv.bz2": "md5:abc", "plane-data.tab": "md5:def"})
-    monkeypatch.setattr(
-        "pooch.downloaders.doi_to_repository", lambda name, **_: held if name == "10.7910/DVN/X" else None
-    )
-    assert doi.resolve("doi:10.7910/DVN/X/2008.csv.bz2", patience=QUICK) == ("https://dataverse/2008.csv.bz2", "abc")
-    assert doi.resolve("doi:10.7910/DVN/X/plane-data.csv", patience=QUICK) == (
-        "https://dataverse/plane-data.tab?format=original",
-        None,
-    )
-    with pytest.raises(DownloadError, match=r"no file 2007.csv.bz2; it has 2008.csv.bz2, plane-data.tab"):
-        doi.resolve("doi:10.7910/DVN/X/2007.csv.bz2", patience=QUICK)
-
-
-def test_a_doi_service_that_does_not_answer_is_a_failed_download(monkeypatch):
-    def fail(*_, **__):
-        raise requests.ConnectionError("no")
-
-    monkeypatch.setattr("pooch.downloaders.doi_to_repository", fail)
-    with pytest.raises(DownloadError, match="the repository does not answer: ConnectionError"):
-        doi.resolve("doi:10.7910/DVN/X/a", patience=QUICK)
-
-
-def test_a_file_named_by_a_doi_is_checked_against_the_stated_md5(tmp_path, web, monkeypatch):
-    url = web.serve("/x", BODY)
-    monkeypatch.setattr(fetch, "resolve", lambda *_, **__: (url, hashlib.md5(BODY).hexdigest()))
-    monkeypatch.setattr(fetch, "unreachable", lambda *_, **__: {})
-    entry = _entry(_file("doi:10.1/X/x", sha256=()))
-    assert obtain(entry, Places(tmp_path / "a", patience=QUICK), Attempts())[1][PATH].read_bytes() == BODY
-    monkeypatch.setattr(fetch, "resolve", lambda *_, **__: (url, "0" * 32))
-    attempts = Attempts()
-    assert obtain(entry, Places(tmp_path / "b", patience=QUICK), attempts) is None
-    assert any("expected md5" in line for line in attempts.lines)

@@ -114,21 +114,22 @@ def _cells(*values):
     return cell
 
 
-def _pedestrians(**change):
+def _pedestrians(*, packed=False, **change):
     rng = np.random.default_rng(2)
     features = [rng.standard_normal((30, 50)) for _ in range(3)]
     counts = [rng.integers(0, 40, (1, 50)) for _ in range(3)]
     content = {"dirs": _cells("r", "l", "t"), "fv": _cells(*features), "cnt": _cells(*counts)} | change
     buffer, archive = io.BytesIO(), io.BytesIO()
-    scipy.io.savemat(buffer, content)
-    with zipfile.ZipFile(archive, "w") as packed:
-        packed.writestr("features/Peds1_feats.mat", buffer.getvalue())
-        packed.writestr("features/Peds2_feats.mat", b"another scene")
+    scipy.io.savemat(buffer, content, do_compression=packed)
+    with zipfile.ZipFile(archive, "w") as folder:
+        folder.writestr("features/Peds1_feats.mat", buffer.getvalue())
+        folder.writestr("features/Peds2_feats.mat", b"another scene")
     return archive.getvalue(), features, counts
 
 
-def test_pedestrians_walking_left(made):
-    archive, features, counts = _pedestrians()
+@pytest.mark.parametrize("packed", [False, True])
+def test_pedestrians_walking_left(made, packed):
+    archive, features, counts = _pedestrians(packed=packed)
     found = made("ucsdpeds1l", **{"ucsdpeds_feats.zip": archive})
     assert (found.task, found.classes) == ("count", ())
     np.testing.assert_array_equal(found.X, features[1].T)
@@ -140,6 +141,9 @@ def test_pedestrians_walking_left(made):
     [
         ({"dirs": _cells("east", "west", "all")}, "expected a direction 'l'; got 'east', 'west', 'all'"),
         ({"cnt": _cells(*[np.ones((1, 7))] * 3)}, "one count for each frame"),
+        ({"cnt": _cells(np.ones((1, 7)))}, "features and counts of 3 directions; some are missing"),
+        ({"cnt": np.ones((1, 7))}, "'cnt' is no cell array but double"),
+        ({"dirs": _cells(1.0, 2.0, 3.0)}, "is no text but double"),
     ],
 )
 def test_pedestrians_that_do_not_fit_are_errors(made, change, message):

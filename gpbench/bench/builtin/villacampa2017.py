@@ -28,7 +28,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         timing=_TIMING,
-        scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
+        scheme="gpbench.schemes.scalable_ep.mgpc:EPMGPC",
         version=3,
     ),
     Method(
@@ -37,7 +37,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         timing=_TIMING,
-        scheme="gpbench.schemes.scalable_ep.sep_mgpc:SEPMGPC",
+        scheme="gpbench.schemes.scalable_ep.mgpc:SEPMGPC",
         version=3,
     ),
     Method(

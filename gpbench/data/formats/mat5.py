@@ -1,4 +1,4 @@
-"""The binary form of MATLAB's .mat files, version 5 to 7: numeric arrays, every length checked.
+"""The binary form of MATLAB's .mat files, version 5 to 7: numbers, texts and cells of them, every length checked.
 
 scipy's reader follows the lengths in a file without checking them all, and a damaged file can end the process. A file
 is a header of 128 bytes and a sequence of elements: a tag (type, number of bytes), then the data, padded to 8 bytes. An
@@ -15,6 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gpbench.data.formats.source import BOMB_BYTES, BOMB_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +46,7 @@ CLASSES = {
 
 _ARRAY_TYPES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 _DATA_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_WIDE_TYPES = {4, 17}
 _MATRIX, _PACKED = 14, 15
 _COMPLEX = 0x0800
 _HEAD_BYTES = 4096
@@ -75,7 +78,7 @@ class Variable:
         ValueError
             Not numeric, complex, or damaged.
         """
-        content = memoryview(_unpacked(self._data, self._order) if self._packed else self._data)
+        content = self._content()
         flags, shape, _, position = _head(content, self._order)
         if flags & 0xFF not in _ARRAY_TYPES:
             raise ValueError(f"{self.name!r} is no numeric array but {self.kind}")
@@ -89,6 +92,48 @@ class Variable:
             raise ValueError(f"{self.name!r} has the shape {shape} but {len(values)} bytes of values")
         flat = np.frombuffer(values, dtype=stored)
         return flat.astype(_ARRAY_TYPES[flags & 0xFF]).reshape(shape, order="F")
+
+    def cells(self) -> list[Variable]:
+        """The arrays in a cell array, in MATLAB's order; they have no names.
+
+        Raises
+        ------
+        ValueError
+            No cell array, or damaged.
+        """
+        content = self._content()
+        flags, shape, _, position = _head(content, self._order)
+        if CLASSES.get(flags & 0xFF) != "cell":
+            raise ValueError(f"{self.name!r} is no cell array but {self.kind}")
+        found: list[Variable] = []
+        while len(found) < math.prod(shape):  # each takes eight bytes at least, so that the shape cannot lie for long
+            code, data, position = _element(content, position, self._order)
+            if code != _MATRIX:
+                raise ValueError(f"{self.name!r} holds something else than arrays")
+            kind = CLASSES.get(_head(data, self._order)[0] & 0xFF, "unknown") if data else "double"
+            found.append(Variable("", kind, bytes(data), _packed=False, _order=self._order))
+        return found
+
+    def text(self) -> str:
+        """The characters of a text; empty where there are none.
+
+        Raises
+        ------
+        ValueError
+            No text, or damaged.
+        """
+        content = self._content()
+        if not content:
+            return ""
+        flags, _, _, position = _head(content, self._order)
+        if CLASSES.get(flags & 0xFF) != "char":
+            raise ValueError(f"{self.name!r} is no text but {self.kind}")
+        code, values, _ = _element(content, position, self._order)
+        wide = "utf-16-le" if self._order == "<" else "utf-16-be"
+        return bytes(values).decode(wide if code in _WIDE_TYPES else "utf-8", "replace")
+
+    def _content(self) -> memoryview:
+        return memoryview(_unpacked(self._data, self._order) if self._packed else self._data)
 
 
 def variables(file: IO[bytes]) -> Iterator[Variable]:
@@ -128,6 +173,8 @@ def _unpacked(data: bytes, order: str) -> bytes:
     """Content of the one array in packed data; no more is unpacked than its tag announces."""
     stream = zlib.decompressobj()
     size = int(struct.unpack(order + "II", stream.decompress(data, 8))[1])
+    if size > BOMB_BYTES and size > BOMB_RATIO * len(data):
+        raise ValueError(f"an array unpacks to more than {BOMB_RATIO} times its size: a bomb?")
     content = stream.decompress(stream.unconsumed_tail, size)
     if len(content) < size:
         raise ValueError("an array is cut short")

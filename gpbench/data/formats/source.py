@@ -10,7 +10,6 @@ import bz2
 import gzip
 import io
 import lzma
-import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -24,7 +23,14 @@ from gpbench.errors import DataError, GpbenchError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Source", "open_bytes", "open_seekable", "reading"]
+__all__ = ["BOMB_BYTES", "BOMB_RATIO", "Source", "open_bytes", "open_seekable", "reading"]
+
+
+BOMB_BYTES = 256 << 20
+"""Bytes that any file may unpack to."""
+
+BOMB_RATIO = 250
+"""Times its own size that a larger one may unpack to; tables of zeros with a few ones come to some hundred."""
 
 
 @contextmanager
@@ -96,6 +102,7 @@ class Source:
         self.total = total
         self._raw = raw
         self._layers = layers
+        self._unpacked = 0
 
     @property
     def position(self) -> int:
@@ -108,7 +115,7 @@ class Source:
         Raises
         ------
         DataError
-            Truncated or corrupted.
+            Truncated, corrupted, or unpacking to far more than a table does.
         """
         parts: list[bytes] = []
         missing = size
@@ -116,6 +123,9 @@ class Source:
             while missing > 0 and (part := self.stream.read(missing)):
                 parts.append(part)
                 missing -= len(part)
+        self._unpacked += size - missing
+        if self._unpacked > BOMB_BYTES and self._unpacked > BOMB_RATIO * max(1, self.position):
+            raise DataError(f"{self.name}: unpacks to more than {BOMB_RATIO} times its size: an archive bomb?")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def __enter__(self) -> Self:
@@ -179,7 +189,8 @@ def open_seekable(path: str | Path, *, member: str | None = None) -> Iterator[tu
                 yield plain, path.name
                 return
         with open_bytes(path, member=member) as source, tempfile.TemporaryFile() as unpacked:
-            shutil.copyfileobj(source.stream, unpacked, 1 << 20)
+            while block := source.read(1 << 20):
+                unpacked.write(block)
             unpacked.seek(0)
             yield unpacked, source.name
 

@@ -1,0 +1,320 @@
+"""Leases among threads and processes, killed and stale ones, and folders where flock fails."""
+
+import errno
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gpbench import leases
+from gpbench.leases import Holder, Lease, Timing, alone, holder_of
+
+QUICK = Timing(touch=0.05, stale=0.4, look=0.02)
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def _write(place, holder, *, age=0.0):
+    """A lease's file as another process left it ``age`` seconds ago."""
+    file = place.with_name(place.name + ".lease")
+    file.write_text(holder if isinstance(holder, str) else json.dumps(asdict(holder)))
+    os.utime(file, (time.time() - age,) * 2)
+    return file
+
+
+def _elsewhere(**how):
+    return replace(Holder("far", "another boot", 1, 0.0, 0.0, "t"), **how)
+
+
+def _here(**how):
+    return replace(leases._myself(), **how)
+
+
+def test_one_thread_at_a_time_and_nothing_is_left(tmp_path):
+    place, inside, seen = tmp_path / "made", [], []
+
+    def make():
+        for _ in range(20):
+            with alone(place):
+                inside.append(None)
+                seen.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1] * 80
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lease_that_is_held_is_refused_and_says_whose_it_is(tmp_path):
+    place = tmp_path / "made"
+    with Lease.take(place) as mine:
+        assert mine.held
+        assert Lease.take(place) is None
+        assert holder_of(place).pid == os.getpid()
+        assert str(holder_of(place)).startswith(f"process {os.getpid()} on ")
+    assert not mine.held
+    assert holder_of(place) is None
+    mine.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_waits_is_told_once_for_whom(tmp_path):
+    place, told = tmp_path / "made", []
+    mine = Lease.take(place)
+    threading.Timer(0.2, mine.release).start()
+    with alone(place, waiting=told.append):
+        assert [holder.pid for holder in told] == [os.getpid()]
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Lease.take(tmp_path / "none" / "made")
+
+
+def _hold(place, connection):
+    with alone(place):
+        connection.send("held")
+        connection.recv()
+
+
+@pytest.mark.parametrize("reaped", [True, False])
+def test_a_lease_ends_with_the_process_that_holds_it(tmp_path, reaped):
+    here, there = SPAWN.Pipe()
+    process = SPAWN.Process(target=_hold, args=(tmp_path / "made", there))
+    process.start()
+    assert here.recv() == "held"
+    assert Lease.take(tmp_path / "made") is None
+    process.kill()
+    if reaped:
+        process.join()
+    else:
+        _until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
+    with Lease.take(tmp_path / "made") as mine:
+        assert mine.held
+    process.join()
+
+
+def _until(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_later_process_of_the_same_number_does_not_hold_the_lease(tmp_path):
+    _write(tmp_path / "made", _here(started=1.0))
+    with Lease.take(tmp_path / "made") as mine:
+        assert mine.held
+
+
+def test_a_process_of_this_machine_that_lives_holds_its_lease_however_old(tmp_path):
+    _write(tmp_path / "made", _here(), age=1e6)
+    assert Lease.take(tmp_path / "made", timing=QUICK) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [_elsewhere(), _elsewhere(pid=os.getpid()), "", "no lease", '{"host": 1}', "[" * 10_000, '{"pid": 1e999}'],
+)
+def test_leases_from_elsewhere_are_expired_only_when_they_are_old(tmp_path, content):
+    place = tmp_path / "made"
+    _write(place, content, age=QUICK.stale / 2)
+    assert Lease.take(place, timing=replace(QUICK, stale=60)) is None
+    _write(place, content, age=61)
+    with Lease.take(place, timing=replace(QUICK, stale=60)) as mine:
+        assert mine.held
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_age_of_a_lease_is_told_by_the_clock_of_the_file_system(tmp_path, monkeypatch):
+    _write(tmp_path / "made", _elsewhere(), age=0)
+    monkeypatch.setattr(time, "time", lambda: 4e9)  # this machine's clock is wrong by decades
+    assert Lease.take(tmp_path / "made", timing=QUICK) is None
+
+
+@pytest.mark.parametrize("number", [-1, 0x7FFFFFFF, 1 << 70])
+def test_numbers_that_no_process_has_are_expired(tmp_path, number):
+    _write(tmp_path / "made", _here(pid=number))
+    with Lease.take(tmp_path / "made") as mine:
+        assert mine.held
+
+
+def test_a_lease_that_is_held_is_touched_and_so_stays(tmp_path, monkeypatch):
+    """The taker thinks that the holder runs elsewhere, so that only touches speak for it."""
+    place = tmp_path / "made"
+    with Lease.take(place, timing=QUICK) as mine:
+        monkeypatch.setattr(leases, "_system", lambda: "elsewhere")
+        for _ in range(20):
+            time.sleep(QUICK.stale / 10)
+            assert Lease.take(place, timing=QUICK) is None
+        assert mine.held
+
+
+def test_the_slower_of_two_who_found_a_lease_expired_does_not_remove_the_faster_ones(tmp_path):
+    place = tmp_path / "made"
+    file = _write(place, _elsewhere(), age=100)
+    expired = leases._look(file)
+    fast = Lease.take(place, timing=QUICK)
+    assert leases._remove(file, expired, QUICK)
+    assert fast.held
+    fast.release()
+
+
+def test_an_expired_lease_is_removed_by_one_at_a_time(tmp_path):
+    place = tmp_path / "made"
+    file = _write(place, _elsewhere(), age=100)
+    with Lease.take(file):  # somebody is about to remove it
+        assert Lease.take(place, timing=QUICK) is None
+    _write(file, _elsewhere(), age=100)  # and that one was killed meanwhile
+    with Lease.take(place, timing=QUICK) as mine:
+        assert mine.held
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lease_that_was_lost_is_known_as_lost_and_not_released(tmp_path):
+    place = tmp_path / "made"
+    mine = Lease.take(place, timing=QUICK)
+    file = _write(place, _elsewhere())
+    assert not mine.held
+    mine.release()
+    assert file.exists()
+
+
+@pytest.mark.parametrize("name", ["n" * 240, "ü" * 120, "n" * 201])
+def test_long_names_can_be_leaseed(tmp_path, name):
+    place = tmp_path / name
+    with alone(place) as mine:
+        assert mine.held
+        assert Lease.take(place) is None
+        assert Lease.take(tmp_path / name[:-1]) is not None
+
+
+def test_a_full_disk_leaves_no_empty_lease(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(leases.os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        Lease.take(tmp_path / "made")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _work(folder, seconds, seed):
+    """Enter and leave again and again; what was done stands in the log."""
+    numbers = random.Random(seed)
+    log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with alone(folder / "made", timing=QUICK):
+            os.write(log, f"in {os.getpid()}\n".encode())
+            time.sleep(numbers.random() * 0.01)
+            os.write(log, f"out {os.getpid()}\n".encode())
+        time.sleep(numbers.random() * 0.002)
+
+
+def _contend(folder, *, seconds, kills, seed):
+    """Three processes at one lease; some are killed and replaced. Returns how often each got in."""
+    numbers = random.Random(seed)
+
+    def start():
+        process = SPAWN.Process(target=_work, args=(folder, seconds, numbers.random()))
+        process.start()
+        return process
+
+    processes, killed = [start() for _ in range(3)], set()
+    _until(lambda: (folder / "log").exists() and len((folder / "log").read_text().split()) > 12)
+    for _ in range(kills):
+        time.sleep(numbers.random() * seconds / (2 * kills))
+        victim = processes.pop(numbers.randrange(len(processes)))
+        victim.kill()
+        victim.join()
+        killed.add(victim.pid)
+        processes.append(start())
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    inside, entered = None, {}
+    for line in (folder / "log").read_text().splitlines():
+        what, pid = line.split()
+        if what == "in":
+            assert inside is None or int(inside) in killed, f"{pid} came in while {inside} was inside"
+            entered[pid] = entered.get(pid, 0) + 1
+            inside = pid
+        else:
+            assert pid == inside
+            inside = None
+    return entered
+
+
+def test_three_processes_of_which_some_are_killed_never_meet(tmp_path):
+    entered = _contend(tmp_path, seconds=1.5, kills=2, seed=1)
+    assert len(entered) >= 3
+    assert sum(entered.values()) > 50
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("GPBENCH_STRESS"), reason="make stress runs it")
+def test_the_same_for_longer(tmp_path):
+    for seed in range(int(os.environ["GPBENCH_STRESS"])):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        _contend(folder, seconds=4, kills=12, seed=seed)
+
+
+SHIM = """
+#include <errno.h>
+int flock(int file, int operation) { errno = ENOLCK; return -1; }
+int lockf(int file, int command, long length) { errno = ENOLCK; return -1; }
+"""
+
+
+@pytest.fixture(scope="module")
+def without_flock(tmp_path_factory):
+    """An environment in whose programs flock fails as it does on many servers' folders."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("no C compiler for Linux is here")
+    folder = tmp_path_factory.mktemp("shim")
+    (folder / "shim.c").write_text(SHIM)
+    command = [compiler, "-shared", "-fPIC", "-o", str(folder / "shim.so"), str(folder / "shim.c")]
+    subprocess.run(command, check=True, capture_output=True)
+    environ = os.environ | {"LD_PRELOAD": str(folder / "shim.so")}
+    probe = "import fcntl, sys; fcntl.flock(sys.stdin, fcntl.LOCK_EX)"
+    done = subprocess.run([sys.executable, "-c", probe], env=environ, capture_output=True, text=True, check=False)
+    assert "No locks available" in done.stderr
+    return environ
+
+
+def test_leases_live_without_flock(tmp_path, without_flock):
+    program = (
+        "import sys, time; from pathlib import Path; from gpbench.leases import alone\n"
+        "with alone(Path(sys.argv[1])): print('in', flush=True); time.sleep(0.1); print('out', flush=True)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "made")]
+    with (tmp_path / "log").open("ab") as log:
+        processes = [subprocess.Popen(command, env=without_flock, stdout=log) for _ in range(3)]
+        assert [process.wait() for process in processes] == [0, 0, 0]
+    assert (tmp_path / "log").read_text().split() == ["in", "out"] * 3
+
+
+def test_data_sets_are_prepared_without_flock(tmp_path, without_flock):
+    environ = without_flock | {"GPBENCH_DATA": str(tmp_path / "data"), "GPBENCH_MIRROR": "", "GPBENCH_RESULTS": ""}
+    command = [sys.executable, "-c", "from gpbench.cli import main; main()", "fetch", "waveform3:50"]
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("waveform3:50: 50 rows")
+    assert not list(Path(tmp_path).rglob("*.lease"))
