@@ -17,7 +17,7 @@ OPTIONS ?=
 BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
 #: What `make bench` leaves out: 10 GB of disk and most of an hour, and environments that are installed on demand.
 APART := scale peers
-.PHONY: help demo test stress test-kernel test-kernels lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
+.PHONY: help demo test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -50,6 +50,14 @@ test-kernel: $(READY) ## the tests of schemes and models under another BLAS kern
 
 test-kernels: $(READY) ## the same under each kernel that the processor can run, and made-up roundings: minutes
 	$(ONE_THREAD) $(BIN)/python tests/kernels.py $(NUMERICS)
+
+#: Rounds of `make fuzz`, a minute or so each.
+ROUNDS ?= 10
+
+fuzz: $(READY) ## minutes of drawn and mutated inputs; the same draw of seconds runs in the tests each time
+	for round in $$(seq $(ROUNDS)); do \
+		$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=fuzz || exit 1; \
+	done
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .

@@ -72,7 +72,11 @@ def main():
             X, y = generated(n, sizes["d"], sizes["C"])
             rounds = 3 if report.options.quick else 10 if sizes["d"] > 100 else 40
             measured = Iterations(pieces(b=b, d=sizes["d"], M=M), rounds=rounds)
-            mode = {"mode": "batch", "rise": 0.0} if b == n else {"mode": "stochastic", "batch_size": b, "stop": "none"}
+            mode = (
+                {"mode": "batch", "value_tolerance": 0.0}
+                if b == n
+                else {"mode": "stochastic", "batch_size": b, "stop": "none"}
+            )
             fit(name, X, y, task="multiclass", M=M, on_step=measured, **mode, **settings)
             counts = dict.fromkeys(ONCE, 1) | COUNTS[title.partition(",")[0]]
             floor = sizes["C"] * sum(k * np.array(measured.pieces[piece]) for piece, k in counts.items())

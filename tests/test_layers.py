@@ -50,15 +50,8 @@ NUMERIC_EXCEPTIONS = {
 
 #: Modules of schemes that every family may import.
 SHARED = {"base", "settings"}
-_MIXIN = "shared settings and loops, which go to settings, model or optimize"
 #: (family, imported) -> why it stands; * for every family.
-FAMILY_EXCEPTIONS = {
-    ("*", "batch_settings"): _MIXIN,
-    ("*", "binary"): _MIXIN,
-    ("*", "minibatch_training"): _MIXIN,
-    ("*", "row_limit"): _MIXIN,
-    ("*", "stochastic_settings"): _MIXIN,
-}
+FAMILY_EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 #: Of data, what only declares; the rest opens files or asks the network.
 DECLARING = {"catalogue", "entries", "generators", "splits"}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gpbench.schemes.settings import Learned
 
-__all__ = ["BINARY", "CLASSES", "Method", "Timing", "origin_name"]
+__all__ = ["BINARY", "CLASSES", "Checking", "Method", "Timing", "origin_name"]
 
 BINARY = frozenset({"binary"})
 CLASSES = frozenset({"binary", "multiclass"})
@@ -52,6 +52,33 @@ class Timing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Checking:
+    """What ``gpbench check`` must know of a method, since it cannot find it out.
+
+    Attributes
+    ----------
+    short : mapping
+        Settings of a fit of a few steps, beside ``max_iterations`` and ``inducing``, which are few anyway.
+    settled : mapping
+        Settings of a fit of q alone that comes to its end, beside a fixed kernel and 400 iterations.
+    acts_with : mapping
+        Setting -> other settings under which it acts, where pairs with a choice do not show that; a value of the
+        setting itself where it is a text of its own form.
+    memory : mapping
+        Settings that change memory and time alone -> why; predictions must agree to 1e-10. ``block_rows``, if it
+        is one of the method's, unless something else is said.
+    exempt : mapping
+        Check -> why the method need not hold it.
+    """
+
+    short: Mapping[str, Any] = field(default_factory=dict)
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    acts_with: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    memory: Mapping[str, str] = field(default_factory=lambda: {"block_rows": "rows of a block: memory alone"})
+    exempt: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Method:
     """A scheme with its settings.
 
@@ -73,6 +100,8 @@ class Method:
         The optional dependency group that the scheme needs.
     timing : Timing
         How long it trains, for estimates.
+    checking : Checking
+        For ``gpbench check``: exceptions with their reasons, and where settings act.
     """
 
     id: str
@@ -84,6 +113,7 @@ class Method:
     preset: Mapping[str, Any] = field(default_factory=dict, hash=False)
     extra: str | None = None
     timing: Timing = field(default_factory=Timing)
+    checking: Checking = field(default_factory=Checking, hash=False)
 
     def load(self) -> type:
         """The scheme's class.

@@ -31,6 +31,9 @@ __all__ = ["Form", "GaussianQ"]
 
 Form = Literal["covariance", "precision"]
 
+_OF_ROOT = ("root_inverse", "covariance", "spread")
+"""What is worked out once and does not depend on the mean."""
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianQ:
@@ -84,8 +87,10 @@ class GaussianQ:
         return cls(trsv(C, trsv(C, eta), trans=True), C, "precision")
 
     def with_mean(self, mean: Array) -> Self:
-        """Another mean, the same covariance."""
-        return type(self)(mean, self.root, self.form)
+        """Another mean, the same covariance, of which what is known already stays known."""
+        other = type(self)(mean, self.root, self.form)
+        other.__dict__.update({name: self.__dict__[name] for name in _OF_ROOT if name in self.__dict__})
+        return other
 
     @cached_property
     def root_inverse(self) -> Array:
@@ -93,10 +98,15 @@ class GaussianQ:
         return trsm(self.root, _identity(len(self.mean)))
 
     @cached_property
+    def covariance_lower(self) -> Array:
+        """S (M, M), lower triangle; zero above it. All that products need."""
+        return syrk(self.root) if self.form == "covariance" else syrk(self.root_inverse, trans=True)
+
+    @cached_property
     def covariance(self) -> Array:
-        """S (M, M), both triangles."""
-        S = syrk(self.root) if self.form == "covariance" else syrk(self.root_inverse, trans=True)
-        full = S + S.T  # what is above the diagonal is zero: dsyrk leaves it alone
+        """S (M, M), both triangles, Fortran-ordered."""
+        S = self.covariance_lower
+        full = np.add(S, S.T, order="F")  # what is above the diagonal is zero: dsyrk leaves it alone
         np.einsum("ii->i", full)[...] *= 0.5
         return full
 
@@ -116,9 +126,14 @@ class GaussianQ:
         """KL(q(v) || N(0, I)), which is KL(q(u) || p(u)) (nats)."""
         return self.spread + 0.5 * float(self.mean @ self.mean)
 
+    def log_normaliser(self, eta: Array) -> float:
+        """The log of ∫ N(v; 0, I) exp(-½ vᵀGv + ηᵀv) dv (nats) of the sites G = Λ - I and η (M,) that make q."""
+        sign = 1.0 if self.form == "covariance" else -1.0
+        return 0.5 * float(self.mean @ eta) + sign * self.log_root
+
     def project(self, T: Array) -> Array:
         """T S (b, M), a new Fortran-ordered array."""
-        return blas.dsymm(1.0, self.covariance, T, side=1, lower=1)
+        return blas.dsymm(1.0, self.covariance_lower, T, side=1, lower=1)
 
     def halfway(self, T: Array) -> Array:
         """H (b, M) with H Hᵀ = T S Tᵀ: T R or T R⁻ᵀ; half the work of :meth:`project`."""

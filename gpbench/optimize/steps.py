@@ -7,7 +7,7 @@ adaptive rate is that of Ranganath, Wang, Blei and Xing (2013).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,22 @@ from gpbench.errors import UsageError
 if TYPE_CHECKING:
     from gpbench.model.kernels import Kernel
 
-__all__ = ["AdaDelta", "Adam", "AdaptiveRate", "GrowingWindow", "KernelSteps"]
+__all__ = ["AdaDelta", "Adam", "AdaptiveRate", "GrowingWindow", "KernelSteps", "SteadyAdam", "Steps"]
 
 Array = npt.NDArray[np.float64]
 
 LOG_RANGE = 30.0
 """Largest absolute value of a log hyper-parameter: the length scale of an input that does not matter grows for ever."""
+
+
+class Steps(Protocol):
+    """A rule of stochastic steps: :class:`AdaDelta` or :class:`SteadyAdam`."""
+
+    def look_ahead(self) -> Array | None:
+        """What to add to the parameters before the gradient is taken, shape (size,); None: nothing."""
+
+    def step(self, gradient: Array) -> Array:
+        """What to add to them then, given the ascent gradient there; shape (size,)."""
 
 
 class Adam:
@@ -54,6 +64,28 @@ class Adam:
         scale = rate / (1.0 - self._beta1**self._t)
         root = math.sqrt(1.0 - self._beta2**self._t)
         return scale * self._m / (np.sqrt(self._v) / root + self._epsilon)
+
+
+class SteadyAdam:
+    """Adam with one rate, called as AdaDelta is.
+
+    Parameters
+    ----------
+    size : int
+        Length of the parameter vector.
+    rate : float
+        Step size.
+    """
+
+    def __init__(self, size: int, *, rate: float) -> None:
+        self._adam, self._rate = Adam(size), rate
+
+    def look_ahead(self) -> None:
+        """Nothing: the gradient is taken where the parameters are."""
+
+    def step(self, gradient: Array) -> Array:
+        """What to add to the parameters, shape (size,), given the ascent gradient there."""
+        return self._adam.step(gradient, rate=self._rate)
 
 
 class AdaDelta:

@@ -28,7 +28,7 @@ afresh at half the rate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from gpbench.errors import NumericalError
 from gpbench.model.kl_bound import KLBound
 from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.maximise import LOG_BOUND
-from gpbench.optimize.steps import AdaDelta, Adam
 from gpbench.optimize.training import Minibatches, hold_out
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.optimize.steps import Steps
     from gpbench.optimize.training import StoppedBy
 
 __all__ = ["KLSpSGD"]
@@ -63,10 +63,8 @@ class KLSpSGD(BinaryScheme):
     freeze_iterations: int = setting(200, "first steps, in which q alone moves", minimum=0)
     batch_size: int = settings.batch_size()
     max_iterations: int = settings.max_iterations(10_000)
-    optimizer: str = setting("adadelta", "rule of the steps", choices=("adadelta", "adam"))
-    rate: float | None = setting(
-        None, "rate of the steps (none: 0.1 for AdaDelta, 0.01 for Adam)", kind=float, minimum=1e-9, maximum=100.0
-    )
+    optimizer: str = settings.step_rule("adadelta")
+    rate: float | None = settings.step_rate()
     momentum: float = setting(0.9, "AdaDelta: momentum", minimum=0.0, maximum=0.999)
     decay: float = setting(0.9, "AdaDelta: decay of the running means", minimum=0.0, maximum=0.999999)
     offset: float = setting(1e-4, "AdaDelta: offset of the running means", minimum=1e-12, maximum=1.0)
@@ -93,24 +91,6 @@ class KLSpSGD(BinaryScheme):
         return KLSpSGDTraining(self, X, y, Z=inducing.choose(X), likelihood=likelihood, rng=rng)
 
 
-class _Optimizer(Protocol):
-    def look_ahead(self) -> Array | None: ...
-    def step(self, gradient: Array) -> Array: ...
-
-
-class _Adam:
-    """Adam behind AdaDelta's two calls."""
-
-    def __init__(self, size: int, *, rate: float) -> None:
-        self._adam, self._rate = Adam(size), rate
-
-    def look_ahead(self) -> None:
-        return None
-
-    def step(self, gradient: Array) -> Array:
-        return self._adam.step(gradient, rate=self._rate)
-
-
 class KLSpSGDTraining(Training):
     """Steps of an optimiser on w, from one batch to the next.
 
@@ -131,8 +111,7 @@ class KLSpSGDTraining(Training):
         moves = ["theta"] * (scheme.hyperparameters == "learned") + ["Z"] * scheme.learn_inducing
         self._unknowns = Unknowns.of(self._bound.start(Z)).freeing(["m", "L", *moves])
         self._kernel_moves = bool(moves)
-        default = 0.1 if scheme.optimizer == "adadelta" else 0.01
-        self._begin(default if scheme.rate is None else scheme.rate)
+        self._begin(settings.STEP_RATES[scheme.optimizer] if scheme.rate is None else scheme.rate)
 
     def train(self) -> StoppedBy:
         """Choose the rate where there is a grid, then step until the rule says so or the iterations are used up."""
@@ -171,11 +150,10 @@ class KLSpSGDTraining(Training):
         self._basis: Basis | None = None
         self._optimizer = self._fresh_optimizer()
 
-    def _fresh_optimizer(self) -> _Optimizer:
-        scheme, size = self._scheme, self._unknowns.size
-        if scheme.optimizer == "adam":
-            return _Adam(size, rate=self.rate)
-        return AdaDelta(size, rate=self.rate, decay=scheme.decay, momentum=scheme.momentum, offset=scheme.offset)
+    def _fresh_optimizer(self) -> Steps:
+        scheme = self._scheme
+        adadelta = {"decay": scheme.decay, "momentum": scheme.momentum, "offset": scheme.offset}
+        return settings.steps_of(scheme.optimizer, self._unknowns.size, rate=self.rate, **adadelta)
 
     def _best_rate(self) -> float:
         """The rate of the grid with the least NLL on a validation part of the training rows."""

@@ -23,6 +23,7 @@ from gpbench.model.kernels import Kernel, kernel_from_spec, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.optimize.scg import SCG
+from gpbench.optimize.steps import AdaDelta, SteadyAdam
 from gpbench.optimize.training import Checks, HeldOut, hold_out
 from gpbench.schemes.base import run_training, setting, settings_of
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Labels, Rows
+    from gpbench.optimize.steps import Steps
     from gpbench.schemes.base import Fit, OnStep, Training
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "FROM",
     "LEARNING",
     "RETRIES",
+    "STEP_RATES",
     "BinaryScheme",
     "GPSettings",
     "HeldOutRule",
@@ -53,12 +56,16 @@ __all__ = [
     "held_out_nll",
     "persist",
     "search_of",
+    "steps_of",
 ]
 
 DIVERGED = 1e50
 """Parameters of this size have finite squares, but mean nothing."""
 RETRIES = 10
 """Times that a failed step is tried again, each time shorter, before the failure is final."""
+
+STEP_RATES = {"adadelta": 0.1, "adam": 0.01}
+"""Rules of stochastic steps and their rates."""
 
 FROM = "from:METHOD"
 """The rule by which hyper-parameters are those that another method learned on the same split; then fixed."""
@@ -213,6 +220,18 @@ def optimizer() -> Any:
     """Which search; see :func:`search_of`."""
     return setting(
         "lbfgsb", "L-BFGS-B or scaled conjugate gradients (hensman2015, figure 2)", choices=("lbfgsb", "scg")
+    )
+
+
+def step_rule(default: str) -> Any:
+    """The rule of stochastic steps; see :func:`steps_of`."""
+    return setting(default, "rule of the steps", choices=tuple(STEP_RATES))
+
+
+def step_rate() -> Any:
+    """Their rate; none: that of :data:`STEP_RATES`."""
+    return setting(
+        None, "rate of the steps (none: 0.1 for AdaDelta, 0.01 for Adam)", kind=float, minimum=1e-9, maximum=100.0
     )
 
 
@@ -486,6 +505,21 @@ def search_of(
         return replace(lbfgsb, **changed)
 
     return search
+
+
+def steps_of(rule: str, size: int, *, rate: float, **adadelta: float) -> Steps:
+    """Stochastic steps by a rule of :data:`STEP_RATES`.
+
+    Parameters
+    ----------
+    rule : {"adadelta", "adam"}
+    size : int
+        Length of the parameter vector.
+    rate : float
+    **adadelta : float
+        Decay, momentum and offset; see :class:`gpbench.optimize.steps.AdaDelta`.
+    """
+    return SteadyAdam(size, rate=rate) if rule == "adam" else AdaDelta(size, rate=rate, **adadelta)
 
 
 def check_row_limit(name: str, rows: int, *, max_rows: int) -> None:

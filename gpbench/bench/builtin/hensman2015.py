@@ -1,6 +1,6 @@
 """The methods of hensman2015."""
 
-from gpbench.bench.method import BINARY, CLASSES, Method, Timing
+from gpbench.bench.method import BINARY, CLASSES, Checking, Method, Timing
 
 __all__ = ["METHODS"]
 
@@ -30,6 +30,13 @@ METHODS = (
         paper="hensman2015",
         scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
         version=2,
+        checking=Checking(
+            acts_with={
+                "tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"},
+                "grid_iterations": {"rate_grid": 3},
+            },
+            exempt={"rows permuted": "mini-batches are drawn by row numbers"},
+        ),
     ),
     Method(
         id="sparse-map",

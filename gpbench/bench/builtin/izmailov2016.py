@@ -1,6 +1,6 @@
 """The methods of izmailov2016."""
 
-from gpbench.bench.method import BINARY, Method, Timing
+from gpbench.bench.method import BINARY, Checking, Method, Timing
 
 __all__ = ["METHODS"]
 
@@ -34,6 +34,14 @@ METHODS = (
             "objective": "batch",
             "rate_grid": 10,
         },
+        checking=Checking(
+            short={"rate_grid": 3, "grid_iterations": 5},
+            acts_with={
+                "rate": {"rate_grid": 0},
+                "tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"},
+            },
+            exempt={"rows permuted": "mini-batches are drawn by row numbers"},
+        ),
     ),
     Method(
         id="vi-jj",

@@ -6,7 +6,6 @@ __all__ = ["METHODS"]
 
 _ANY = frozenset({"binary", "count", "ordinal"})
 _DUAL = frozenset({"binary", "count"})
-_SUBSET = {"rows": "subset", "inducing_rule": "random"}
 _ALL_ROWS = Timing(steps=300, steps_fixed=60, overhead=3e-3, load=0.4)
 _FEW_ROWS = Timing(steps=300, steps_fixed=100, overhead=5e-3, load=1.2)
 
@@ -53,7 +52,7 @@ METHODS = (
         paper="sheth2015",
         timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.sod_laplace:SoDLaplace",
-        version=3,
+        version=4,
     ),
     Method(
         id="sod-fixed-point",
@@ -61,9 +60,8 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         timing=_FEW_ROWS,
-        scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
-        preset=_SUBSET,
-        version=3,
+        scheme="gpbench.schemes.general.gvi_fixed_point:SoDFixedPoint",
+        version=4,
     ),
     Method(
         id="sod-gradient",
@@ -71,18 +69,16 @@ METHODS = (
         tasks=_ANY,
         paper="sheth2015",
         timing=_FEW_ROWS,
-        scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
-        preset=_SUBSET,
-        version=3,
+        scheme="gpbench.schemes.general.gvi_gradient:SoDGradient",
+        version=4,
     ),
     Method(
         id="sod-dual",
         title="Subset of data, dual of the bound (counts), or of a surrogate of it (two classes)",
         tasks=_DUAL,
         paper="sheth2015",
-        version=4,
+        version=5,
         timing=_FEW_ROWS,
-        scheme="gpbench.schemes.general.gvi_dual:GVIDual",
-        preset=_SUBSET,
+        scheme="gpbench.schemes.general.gvi_dual:SoDDual",
     ),
 )

@@ -1,10 +1,25 @@
 """The methods of villacampa2017."""
 
-from gpbench.bench.method import CLASSES, Method, Timing
+from gpbench.bench.method import CLASSES, Checking, Method, Timing
 
 __all__ = ["METHODS"]
 
 _TIMING = Timing(steps=250, overhead=4e-3)
+_LINEAR_IN_P = (
+    "E log p(y | f) is linear in the probability that a label is the largest: the bound sides with the majority"
+)
+_ROBUST_MAX = Checking(
+    short={"hold_epsilon": 2, "max_iterations": 8, "nodes": 20},
+    acts_with={
+        "hold_epsilon": {"learn_epsilon": True},
+        "rate": {"mode": "stochastic"},
+        "batch_size": {"mode": "stochastic"},
+        "stop": {"mode": "stochastic"},
+        "tolerance": {"mode": "stochastic", "stop": "held-out", "max_iterations": 1300},
+        "validation": {"mode": "stochastic", "stop": "held-out"},
+    },
+    exempt={"shares": _LINEAR_IN_P},
+)
 
 METHODS = (
     Method(
@@ -13,7 +28,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         timing=_TIMING,
-        scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
+        scheme="gpbench.schemes.scalable_ep.mgpc:EPMGPC",
         version=3,
     ),
     Method(
@@ -22,7 +37,7 @@ METHODS = (
         tasks=CLASSES,
         paper="villacampa2017",
         timing=_TIMING,
-        scheme="gpbench.schemes.scalable_ep.sep_mgpc:SEPMGPC",
+        scheme="gpbench.schemes.scalable_ep.mgpc:SEPMGPC",
         version=3,
     ),
     Method(
@@ -33,6 +48,7 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
         version=2,
+        checking=_ROBUST_MAX,
     ),
     Method(
         id="vi-mgpc-learned",
@@ -42,6 +58,7 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
         version=2,
+        checking=_ROBUST_MAX,
         preset={"learn_epsilon": True},
     ),
 )

@@ -1,6 +1,6 @@
 """The methods of wenzel2019."""
 
-from gpbench.bench.method import BINARY, Method, Timing
+from gpbench.bench.method import BINARY, Checking, Method, Timing
 
 __all__ = ["METHODS"]
 
@@ -13,6 +13,10 @@ METHODS = (
         timing=Timing(steps=5000, overhead=2e-4, load=0.35),
         scheme="gpbench.schemes.xgpc:XGPC",
         version=2,
+        checking=Checking(
+            acts_with={"tolerance": {"stop": "parameters", "max_iterations": 3000, "hyperparameters": "fixed"}},
+            exempt={"rows permuted": "mini-batches are drawn by row numbers"},
+        ),
     ),
     Method(
         id="svgpc",
@@ -22,6 +26,10 @@ METHODS = (
         timing=Timing(steps=2300, load=0.6),
         scheme="gpbench.schemes.svgpc:SVGPC",
         version=2,
+        checking=Checking(
+            acts_with={"tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"}},
+            exempt={"rows permuted": "mini-batches are drawn by row numbers"},
+        ),
     ),
     Method(
         id="epgpc",
@@ -29,7 +37,7 @@ METHODS = (
         tasks=BINARY,
         paper="wenzel2019",
         timing=Timing(steps=7000, load=0.9),
-        scheme="gpbench.schemes.scalable_ep.ep_mgpc:EPMGPC",
+        scheme="gpbench.schemes.scalable_ep.mgpc:EPMGPC",
         version=2,
         preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
     ),
@@ -41,5 +49,13 @@ METHODS = (
         timing=Timing(load=0.05),
         scheme="gpbench.schemes.gibbs:Gibbs",
         extra="gibbs",
+        checking=Checking(
+            short={"burn_in": 2, "samples": 8},
+            settled={"burn_in": 100, "samples": 1000},
+            exempt={
+                "labels swapped": "draws follow the generator, whose noise does not change sign with the labels",
+                "rows permuted": "each row's draws come from its place in the generator's stream",
+            },
+        ),
     ),
 )

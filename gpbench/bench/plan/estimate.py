@@ -219,7 +219,7 @@ def _inducing(count: str, n: int, protocol: Protocol) -> int:
 
 def _rows(settings: Mapping[str, Any], size: Size) -> int:
     """Rows of a step."""
-    if settings.get("rows") == "subset":
+    if "inducing" in settings and "max_rows" in settings:  # a subset of the rows, which is its own inducing inputs
         return min(size.n, size.M)
     return min(size.n, int(settings["batch_size"])) if settings.get("batch_size") else size.n
 

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigvalsh, solve_triangular
 
 from gpbench.errors import UsageError
-from gpbench.model.basis_old import Basis
+from gpbench.model.basis import Basis
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson
 from gpbench.model.linalg import cholesky
 
@@ -104,7 +104,7 @@ def contraction_distances(
         for size in sizes:
             basis = Basis(kernel, X[:size])
             L = np.tril(basis.L)
-            features, rest = basis.whiten(X[size:], pullback=False)
+            features, rest = basis.whiten(X[size:], keep=False)
             m_w: Array = solve_triangular(L, f[:size], lower=True)
             pair = [_random_root(size, rng) for _ in range(2)]
             before = _norm(L, pair[0] @ pair[0].T - pair[1] @ pair[1].T)

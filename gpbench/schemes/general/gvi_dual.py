@@ -28,7 +28,7 @@ D rises from one evaluation to the next. The bound at the q of the present λ ne
 far below that of the prior (80 counts of mean 4.4, a prior variance of 1: -1e75 nats), until λ has found its size. So
 the q that is kept is the best by the primal, which is the bound for counts, the surrogate for two classes; with 100
 inducing inputs it takes a fiftieth of an evaluation. Quadrature of two classes' bound would take two fifths: it waits
-until a posterior is asked for; :mod:`gpbench.schemes.general.starts` says what is handed back then.
+until a posterior is asked for; :mod:`gpbench.schemes.general.training` says what is handed back then.
 
 λ itself is searched for, as in the paper. On abalone (2,700 rows, 100 inducing inputs) that takes 77 evaluations with
 100 pairs in memory and 216 with 20; log λ takes 219 and 641, since D's curvature along it grows with λ².
@@ -37,40 +37,65 @@ until a posterior is asked for; :mod:`gpbench.schemes.general.starts` says what 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import special
 
+from gpbench.model.gaussian import GaussianQ
 from gpbench.model.linalg import trsv
 from gpbench.optimize.lbfgsb import LBFGSB
+from gpbench.optimize.maximise import Point, maximise
 from gpbench.schemes.base import setting
-from gpbench.schemes.general.bound import At, GaussianV, bound_at, factor, precision_of
-from gpbench.schemes.general.run import Report, Solution, SolvedScheme
+from gpbench.schemes.general import settings
+from gpbench.schemes.general.bound import At, Solution, bound_at, bound_gradient, precision_factor, precision_of
+from gpbench.schemes.general.training import SparseScheme, SubsetScheme
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
-    from gpbench.schemes.general.observation import Observation
-    from gpbench.schemes.general.rows import FeatureRows
+    from gpbench.schemes.general.bound import FeatureRows, Report
+    from gpbench.schemes.general.settings import Observation
 
-__all__ = ["Dual", "DualAscent", "GVIDual"]
+__all__ = ["Dual", "DualAscent", "GVIDual", "SoDDual"]
 
-_EDGE = 1e-10
+_END = 1e-10
 """How near λ may come to the ends of its domain."""
 
 
+def _dual_evaluations() -> Any:
+    return setting(500, "evaluations of the dual for one kernel at most", minimum=1)
+
+
 @dataclass(frozen=True, kw_only=True)
-class GVIDual(SolvedScheme):
+class GVIDual(SparseScheme):
     """L-BFGS-B on the dual."""
 
-    dual_evaluations: int = setting(500, "evaluations of the dual for one kernel at most", minimum=1)
+    link: str = settings.likelihood("logit", "poisson")
+    gradient_tolerance: float = settings.gradient_tolerance()
+    value_tolerance: float = settings.value_tolerance()
+    dual_evaluations: int = _dual_evaluations()
 
     name: ClassVar[str] = "gvi-dual"
-    likelihoods: ClassVar[frozenset[str]] = frozenset({"logit", "poisson"})
 
     def solver(self) -> DualAscent:
-        """The solver."""
+        """The dual's ascent."""
         return DualAscent(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoDDual(SubsetScheme):
+    """The same on the active set's own rows."""
+
+    link: str = settings.likelihood("logit", "poisson")
+    gradient_tolerance: float = settings.gradient_tolerance()
+    value_tolerance: float = settings.value_tolerance()
+    dual_evaluations: int = _dual_evaluations()
+
+    name: ClassVar[str] = "sod-dual"
+
+    def solver(self) -> DualAscent:
+        """The dual's ascent."""
+        return DualAscent(self, from_laplace=True)
 
 
 class Dual:
@@ -93,29 +118,29 @@ class Dual:
     @property
     def domain(self) -> tuple[float, float]:
         """Least and largest λ."""
-        return _EDGE, np.inf if self._counts else 1.0 - _EDGE
+        return _END, np.inf if self._counts else 1.0 - _END
 
     def at(self, lam: Array) -> tuple[At, Array]:
         """The q of λ (n,) and its marginals, with -D as value, and the ascent gradient of D in λ."""
         rows, c = self._rows, self._observation.mean
         alpha = lam - self._y
         sums = rows.moments(weights=lam, targets=alpha)
-        q = GaussianV(-sums.r, factor(precision_of(sums)), "precision")
-        mu, s = rows.means(q.m_w), q.variances(rows)
+        q = GaussianQ(-sums.r, precision_factor(precision_of(sums)), "precision")
+        mu, s = rows.means(q.mean), rows.variances(q)
         if self._counts:
             link = np.log(lam)
             conjugate = lam * link - lam
         else:
             link = np.log(lam) - np.log1p(-lam)
             conjugate = lam * np.log(lam) + (1.0 - lam) * np.log1p(-lam)
-        value = float(np.log(np.diag(q.root)).sum()) - 0.5 * float(q.m_w @ q.m_w) + c * float(alpha.sum())
+        value = float(np.log(np.diag(q.root)).sum()) - 0.5 * float(q.mean @ q.mean) + c * float(alpha.sum())
         value += 0.5 * float(lam @ rows.remainder) - float(conjugate.sum()) + self._constant
-        return At(q, mu, s, -alpha, -0.5 * lam, -value, q.spread), 0.5 * s + mu + c - link
+        return At(q, mu, s, -alpha, -0.5 * lam, -value), 0.5 * s + mu + c - link
 
     def bound(self, at: At) -> float:
         """The variational bound at the q of ``at``."""
-        fit, _, _ = self._observation.expectations(self._rows.y, at.mu, at.s)
-        return fit - 0.5 * float(at.q.m_w @ at.q.m_w) - at.spread
+        fit, _, _ = self._rows.expectations(self._observation, at.mu, at.s)
+        return fit - at.q.kl
 
     def primal(self, at: At) -> float:
         """What D is the dual of at the q of ``at``: the bound, or its surrogate; -D is never below its maximum.
@@ -126,71 +151,97 @@ class Dual:
             return self.bound(at)
         h = at.mu + self._observation.mean
         fit = float(self._y @ h) - float(np.logaddexp(0.0, h + 0.5 * at.s).sum())
-        return fit - 0.5 * float(at.q.m_w @ at.q.m_w) - at.spread
+        return fit - at.q.kl
 
 
 class DualAscent:
-    """The solver for one kernel."""
+    """The solver for one kernel after another.
 
-    def __init__(self, settings: GVIDual) -> None:
-        self._settings = settings
+    Parameters
+    ----------
+    scheme : GVIDual or SoDDual
+        Its settings.
+    from_laplace : bool
+        Whether λ begins where ``start``, Laplace's approximation on the same rows, has it; else at 1 or ½.
+
+    Attributes
+    ----------
+    multipliers : (n,) or None
+        The best λ by D of the last kernel.
+    """
+
+    def __init__(self, scheme: GVIDual | SoDDual, *, from_laplace: bool = False) -> None:
+        self._scheme, self._from_laplace = scheme, from_laplace
         self.multipliers: Array | None = None
 
     def solve(
-        self, rows: FeatureRows, observation: Observation, start: GaussianV, *, warm: bool, report: Report
+        self, rows: FeatureRows, observation: Observation, start: GaussianQ, *, warm: bool, report: Report
     ) -> Solution:
-        """Find q; see :class:`gpbench.schemes.general.run.Solver`.
+        """Find q; see :class:`gpbench.schemes.general.bound.Solver`.
 
         As in the paper λ begins at 1 or ½ on all rows. On a subset it begins where Laplace's approximation has it:
         K α = -(m - c), λ = α + ỹ.
         """
-        settings, dual = self._settings, Dual(rows, observation)
+        scheme, dual = self._scheme, Dual(rows, observation)
+        first = np.clip(self._first(rows, observation, start, warm=warm), *dual.domain)
         counts = observation.likelihood.name == "poisson"
-        if warm and self.multipliers is not None:
-            first = self.multipliers
-        elif settings.rows == "subset":
-            first = np.asarray(rows.y, dtype=np.float64) - trsv(rows.basis.L, start.m_w, trans=True)
-        else:
-            first = np.full(len(rows.y), 1.0 if counts else 0.5)
-        low, high = dual.domain
-        first = np.asarray(np.clip(first, low, high), dtype=np.float64)
-        trial, slope = dual.at(first)
-        best, kept, gradient = -np.inf, trial, slope
-        least = _worth(rows, observation, start) if counts and not warm else -np.inf
+        at, slope = dual.at(first)
+        trial, used = (at, slope), 0
+        best, kept, gradient = -np.inf, at, slope
+        least = _best_start(rows, observation, start) if counts and not warm else -np.inf
 
-        def objective(lam: Array) -> tuple[float, Array]:
-            nonlocal trial, slope
-            trial, slope = dual.at(lam)
-            return -trial.value, slope
-
-        def evaluated(value: float, *, improved: bool) -> None:  # noqa: ARG001 - the dual's best is not the primal's
-            nonlocal best, kept, gradient
-            with np.errstate(over="ignore"):  # minus infinity, far from the optimum
-                primal = dual.primal(trial) if np.isfinite(value) else -np.inf
+        def point(lam: Array) -> Point[At]:
+            nonlocal trial, used, best, kept, gradient
+            if used > 0:  # the first is known already
+                trial = dual.at(lam)
+            used += 1
+            at, slope = trial
+            primal = dual.primal(at) if np.isfinite(at.value) else -np.inf
             if primal > best:
-                best, kept, gradient = primal, trial, slope
-            # below what the run started from the bound is not that of what it would hand back
+                best, kept, gradient = primal, at, slope
+            return Point(-at.value, slope, at)
+
+        def report_best(_at: At, _value: float) -> None:
+            # below what training started from the bound is not that of what it would hand back
             report(kept.q, best if counts and best >= least else None)
 
         search = LBFGSB(
-            memory=settings.memory,
-            gradient_tolerance=settings.gradient_tolerance,
-            value_tolerance=settings.value_tolerance / max(1.0, abs(trial.value)),  # scipy's is relative
+            memory=scheme.memory,
+            gradient_tolerance=scheme.gradient_tolerance,
+            value_tolerance=scheme.value_tolerance / max(1.0, abs(at.value)),  # scipy's is relative
         )
-        box = np.full(len(first), low), np.full(len(first), high)
-        outcome = search.maximise(
-            objective, first, max_evaluations=settings.dual_evaluations, bounds=box, on_evaluation=evaluated
+        low, high = (np.full(len(first), end) for end in dual.domain)
+        found = maximise(
+            point,
+            first,
+            search=search,
+            evaluations=lambda: scheme.dual_evaluations - used,
+            bounds=(low, high),
+            on_evaluation=report_best,
         )
-        self.multipliers = outcome.x
+        self.multipliers = found.x
         lam = -2.0 * kept.h
         free = (lam > low) & (lam < high)  # at an end of the domain the gradient may point outside
-        largest = float(np.abs(gradient[free]).max(initial=0.0))
-        bound = best if counts else dual.bound(kept)
-        converged = outcome.reason in {"converged", "line search"}
-        return Solution(kept._replace(value=best), bound, largest, converged=converged)
+        objective = kept._replace(value=best)
+        return Solution(
+            kept.q,
+            best,
+            best if counts else dual.bound(kept),
+            found.stopped_by,
+            lambda: bound_gradient(rows, observation, objective),
+            gradient=float(np.abs(gradient[free]).max(initial=0.0)),
+        )
+
+    def _first(self, rows: FeatureRows, observation: Observation, start: GaussianQ, *, warm: bool) -> Array:
+        """Where λ begins, shape (n,)."""
+        if warm and self.multipliers is not None:
+            return self.multipliers
+        if self._from_laplace:
+            return np.asarray(rows.y, dtype=np.float64) - trsv(rows.basis.L, start.mean, trans=True)
+        return np.full(len(rows.y), 1.0 if observation.likelihood.name == "poisson" else 0.5)
 
 
-def _worth(rows: FeatureRows, observation: Observation, start: GaussianV) -> float:
+def _best_start(rows: FeatureRows, observation: Observation, start: GaussianQ) -> float:
     """The bound of the better of the start and the prior."""
     with np.errstate(over="ignore"):
-        return max(bound_at(rows, observation, q).value for q in (GaussianV.prior(rows.M), start))
+        return max(bound_at(rows, observation, q).value for q in (GaussianQ.prior(rows.M), start))

@@ -20,22 +20,31 @@ which it has not been seen to do with the line search in m, the precisions are m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from gpbench.model.gaussian import GaussianQ
 from gpbench.schemes.base import setting
-from gpbench.schemes.general.bound import GaussianV, bound_at, factor, precision_of, root_gradient
-from gpbench.schemes.general.mean_newton import climb_in_mean
-from gpbench.schemes.general.run import Report, Solution, SolvedScheme
+from gpbench.schemes.general import settings
+from gpbench.schemes.general.bound import (
+    Solution,
+    bound_at,
+    bound_gradient,
+    maximise_mean,
+    precision_factor,
+    precision_of,
+    root_gradient,
+)
+from gpbench.schemes.general.training import SparseScheme, SubsetScheme
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
-    from gpbench.schemes.general.bound import At
-    from gpbench.schemes.general.observation import Observation
-    from gpbench.schemes.general.rows import FeatureRows
+    from gpbench.optimize.training import StoppedBy
+    from gpbench.schemes.general.bound import At, FeatureRows, Report
+    from gpbench.schemes.general.settings import Observation
 
-__all__ = ["FixedPoint", "GVIFixedPoint"]
+__all__ = ["FixedPoint", "GVIFixedPoint", "SoDFixedPoint"]
 
 MOST = 500
 """Iterations for one kernel at most, as in the paper."""
@@ -43,65 +52,106 @@ FALL = 1e-6
 MIXES = 30
 
 
+def _newton_steps() -> Any:
+    return setting(20, "Newton steps in the mean at most, for each step of the covariance", minimum=1)
+
+
+def _newton_ratio() -> Any:
+    return setting(0.1, "fall of the gradient in the mean after which the covariance moves", minimum=0.0, maximum=1.0)
+
+
 @dataclass(frozen=True, kw_only=True)
-class GVIFixedPoint(SolvedScheme):
+class GVIFixedPoint(SparseScheme):
     """Newton's method in the mean, the fixed point in the covariance."""
 
-    newton_steps: int = setting(20, "Newton steps in the mean at most, for each step of the covariance", minimum=1)
-    newton_ratio: float = setting(
-        0.1, "fall of the gradient in the mean after which the covariance moves", minimum=0.0, maximum=1.0
-    )
+    edges: str | None = settings.edges()
+    slope: float = settings.slope()
+    learn_slope: bool = settings.learn_slope()
+    nodes: int = settings.nodes()
+    gradient_tolerance: float = settings.gradient_tolerance()
+    value_tolerance: float = settings.value_tolerance()
+    newton_steps: int = _newton_steps()
+    newton_ratio: float = _newton_ratio()
 
     name: ClassVar[str] = "gvi-fixed-point"
 
     def solver(self) -> FixedPoint:
-        """The solver."""
+        """The fixed point."""
+        return FixedPoint(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoDFixedPoint(SubsetScheme):
+    """The same on the active set's own rows."""
+
+    edges: str | None = settings.edges()
+    slope: float = settings.slope()
+    learn_slope: bool = settings.learn_slope()
+    nodes: int = settings.nodes()
+    gradient_tolerance: float = settings.gradient_tolerance()
+    value_tolerance: float = settings.value_tolerance()
+    newton_steps: int = _newton_steps()
+    newton_ratio: float = _newton_ratio()
+
+    name: ClassVar[str] = "sod-fixed-point"
+
+    def solver(self) -> FixedPoint:
+        """The fixed point."""
         return FixedPoint(self)
 
 
 class FixedPoint:
-    """The solver for one kernel."""
+    """The solver for one kernel after another.
 
-    def __init__(self, settings: GVIFixedPoint) -> None:
-        self._settings = settings
+    Parameters
+    ----------
+    scheme : GVIFixedPoint or SoDFixedPoint
+        Its settings.
+    """
+
+    def __init__(self, scheme: GVIFixedPoint | SoDFixedPoint) -> None:
+        self._scheme = scheme
 
     def solve(
         self,
         rows: FeatureRows,
         observation: Observation,
-        start: GaussianV,
+        start: GaussianQ,
         *,
         warm: bool,  # noqa: ARG002 - it begins at ``start`` in any case
         report: Report,
     ) -> Solution:
-        """Find q; see :class:`gpbench.schemes.general.run.Solver`."""
-        settings = self._settings
-        at, before = bound_at(rows, observation, start), -np.inf
-        gradient = np.inf
+        """Find q; see :class:`gpbench.schemes.general.bound.Solver`."""
+        scheme = self._scheme
+        at, before, gradient = bound_at(rows, observation, start), -np.inf, np.inf
+        stopped_by: StoppedBy = "iterations"
         for _ in range(MOST):
-            inner = climb_in_mean(
+            best_mean = maximise_mean(
                 rows,
                 observation,
                 at,
-                tolerance=settings.gradient_tolerance,
-                steps=settings.newton_steps,
-                ratio=settings.newton_ratio,
+                tolerance=scheme.gradient_tolerance,
+                steps=scheme.newton_steps,
+                ratio=scheme.newton_ratio,
             )
-            at, precision = inner.at, precision_of(inner.sums)
-            gradient = max(inner.size, float(np.abs(root_gradient(at.q, precision)).max()))
+            at, precision = best_mean.at, precision_of(best_mean.sums)
+            gradient = max(best_mean.gradient, float(np.abs(root_gradient(at.q, precision)).max()))
             report(at.q, at.value)
-            if settings.settled(gradient, at.value - before):
-                return Solution(at, at.value, gradient, converged=True)
+            if settings.settled(scheme, gradient, increase=at.value - before):
+                stopped_by = "converged"
+                break
             before = at.value
             at = _moved(rows, observation, at, precision)
-        return Solution(at, at.value, gradient, converged=False)
+        return Solution(
+            at.q, at.value, at.value, stopped_by, lambda: bound_gradient(rows, observation, at), gradient=gradient
+        )
 
 
 def _moved(rows: FeatureRows, observation: Observation, at: At, precision: Array) -> At:
     """T(V): the covariance whose precision is Λ, mixed with the old one while the bound falls."""
     old: Array | None = None
     for _ in range(MIXES):
-        q = GaussianV(at.q.m_w, factor(precision), "precision")
+        q = GaussianQ(at.q.mean, precision_factor(precision), "precision")
         moved = bound_at(rows, observation, q, mu=at.mu)
         if moved.value >= at.value - FALL:
             return moved

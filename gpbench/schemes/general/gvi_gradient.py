@@ -17,111 +17,163 @@ L L_w (``whiten`` false); whitened it is better conditioned.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.linalg import blas
 
+from gpbench.model.gaussian import GaussianQ
+from gpbench.model.linalg import trmm
 from gpbench.optimize.lbfgsb import LBFGSB
+from gpbench.optimize.maximise import Point, maximise
 from gpbench.schemes.base import setting
-from gpbench.schemes.general.bound import At, GaussianV, bound_at, precision_of
-from gpbench.schemes.general.mean_newton import climb_in_mean
-from gpbench.schemes.general.run import Report, Solution, SolvedScheme
+from gpbench.schemes.general import settings
+from gpbench.schemes.general.bound import Solution, bound_at, bound_gradient, maximise_mean, precision_of
+from gpbench.schemes.general.training import SparseScheme, SubsetScheme
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
-    from gpbench.schemes.general.observation import Observation
-    from gpbench.schemes.general.rows import FeatureRows
+    from gpbench.optimize.training import StoppedBy
+    from gpbench.schemes.general.bound import At, FeatureRows, Report
+    from gpbench.schemes.general.settings import Observation
 
-__all__ = ["GVIGradient", "GradientAscent"]
+__all__ = ["GVIGradient", "GradientAscent", "SoDGradient"]
 
 ROUNDS = 500
+"""Of Newton's method and L-BFGS for one kernel at most."""
+
+
+def _whiten() -> Any:
+    return setting(True, "whether the factor is that of the whitened covariance, or of V, as in the paper")
+
+
+def _newton_steps() -> Any:
+    return setting(20, "Newton steps in the mean at most, for each search in the covariance", minimum=1)
+
+
+def _root_evaluations() -> Any:
+    return setting(50, "evaluations for each search in the covariance at most", minimum=2)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GVIGradient(SolvedScheme):
+class GVIGradient(SparseScheme):
     """Newton's method in the mean, L-BFGS in the covariance's Cholesky factor."""
 
-    whiten: bool = setting(True, "whether the factor is that of the whitened covariance, or of V, as in the paper")
-    newton_steps: int = setting(20, "Newton steps in the mean at most, for each search in the covariance", minimum=1)
-    root_evaluations: int = setting(50, "evaluations for each search in the covariance at most", minimum=2)
+    edges: str | None = settings.edges()
+    slope: float = settings.slope()
+    learn_slope: bool = settings.learn_slope()
+    nodes: int = settings.nodes()
+    gradient_tolerance: float = settings.gradient_tolerance()
+    value_tolerance: float = settings.value_tolerance()
+    whiten: bool = _whiten()
+    newton_steps: int = _newton_steps()
+    root_evaluations: int = _root_evaluations()
 
     name: ClassVar[str] = "gvi-gradient"
 
     def solver(self) -> GradientAscent:
-        """The solver."""
+        """Gradient ascent."""
+        return GradientAscent(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoDGradient(SubsetScheme):
+    """The same on the active set's own rows."""
+
+    edges: str | None = settings.edges()
+    slope: float = settings.slope()
+    learn_slope: bool = settings.learn_slope()
+    nodes: int = settings.nodes()
+    gradient_tolerance: float = settings.gradient_tolerance()
+    value_tolerance: float = settings.value_tolerance()
+    whiten: bool = _whiten()
+    newton_steps: int = _newton_steps()
+    root_evaluations: int = _root_evaluations()
+
+    name: ClassVar[str] = "sod-gradient"
+
+    def solver(self) -> GradientAscent:
+        """Gradient ascent."""
         return GradientAscent(self)
 
 
 class GradientAscent:
-    """The solver for one kernel."""
+    """The solver for one kernel after another.
 
-    def __init__(self, settings: GVIGradient) -> None:
-        self._settings = settings
+    Parameters
+    ----------
+    scheme : GVIGradient or SoDGradient
+        Its settings.
+    """
+
+    def __init__(self, scheme: GVIGradient | SoDGradient) -> None:
+        self._scheme = scheme
 
     def solve(
         self,
         rows: FeatureRows,
         observation: Observation,
-        start: GaussianV,
+        start: GaussianQ,
         *,
         warm: bool,  # noqa: ARG002 - it begins at ``start`` in any case
         report: Report,
     ) -> Solution:
-        """Find q; see :class:`gpbench.schemes.general.run.Solver`."""
-        settings = self._settings
-        at = bound_at(rows, observation, GaussianV(start.m_w, start.covariance_root(), "covariance"))
+        """Find q; see :class:`gpbench.schemes.general.bound.Solver`."""
+        scheme = self._scheme
+        at = bound_at(rows, observation, GaussianQ(start.mean, start.covariance_root(), "covariance"))
         before, gradient = -np.inf, np.inf
+        stopped_by: StoppedBy = "iterations"
         for _ in range(ROUNDS):
-            inner = climb_in_mean(
-                rows, observation, at, tolerance=settings.gradient_tolerance, steps=settings.newton_steps
+            best_mean = maximise_mean(
+                rows, observation, at, tolerance=scheme.gradient_tolerance, steps=scheme.newton_steps
             )
-            at = inner.at
-            by_root = _root_gradient(at.q.root, precision_of(inner.sums))
-            gradient = max(inner.size, float(np.abs(by_root).max()))
+            at = best_mean.at
+            by_root = _root_gradient(at.q.root, precision_of(best_mean.sums))
+            gradient = max(best_mean.gradient, float(np.abs(by_root).max()))
             report(at.q, at.value)
-            if settings.settled(gradient, at.value - before):
-                return Solution(at, at.value, gradient, converged=True)
+            if settings.settled(scheme, gradient, increase=at.value - before):
+                stopped_by = "converged"
+                break
             before = at.value
-            at = self._climb(rows, observation, at, report)
-        return Solution(at, at.value, gradient, converged=False)
+            at = self._maximise_root(rows, observation, at, report)
+        return Solution(
+            at.q, at.value, at.value, stopped_by, lambda: bound_gradient(rows, observation, at), gradient=gradient
+        )
 
-    def _climb(self, rows: FeatureRows, observation: Observation, at: At, report: Report) -> At:
+    def _maximise_root(self, rows: FeatureRows, observation: Observation, first: At, report: Report) -> At:
         """L-BFGS in the root, with the mean held."""
-        settings, M = self._settings, rows.M
+        scheme, M = self._scheme, rows.M
         lower = np.tril_indices(M)
-        L, L_inv = rows.basis.L, rows.basis.L_inv
-        best = trial = at
+        L, used = rows.basis.L, 0
 
-        def objective(x: Array) -> tuple[float, Array]:
-            nonlocal trial
+        def point(x: Array) -> Point[At]:
+            nonlocal used
+            used += 1
             root = np.zeros((M, M), order="F")
             root[lower] = x
-            if not settings.whiten:
-                root = blas.dtrmm(1.0, L_inv, root, lower=1)
+            if not scheme.whiten:
+                root = trmm(rows.basis.L_inv, root, overwrite=True)
             if not np.diag(root).all():  # at a singular covariance F is minus infinity
-                return -np.inf, np.zeros(len(x))
-            trial = bound_at(rows, observation, GaussianV(at.q.m_w, root, "covariance"), mu=at.mu)
-            sums = rows.moments(weights=-2.0 * trial.h, targets=trial.g)
+                return Point(-np.inf, np.zeros(len(x)), first)
+            at = bound_at(rows, observation, GaussianQ(first.q.mean, root, "covariance"), mu=first.mu)
+            sums = rows.moments(weights=-2.0 * at.h, targets=at.g)
             gradient = _root_gradient(root, precision_of(sums))
-            if not settings.whiten:
-                gradient = blas.dgemm(1.0, L_inv, gradient, trans_a=1)
-            return trial.value, gradient[lower]
+            if not scheme.whiten:
+                gradient = trmm(rows.basis.L_inv, gradient, trans=True, overwrite=True)
+            return Point(at.value, gradient[lower], at)
 
-        def evaluated(value: float, *, improved: bool) -> None:  # noqa: ARG001 - the interface passes it
-            nonlocal best
-            if improved:
-                best = trial
-            report(best.q, best.value)
-
-        first = at.q.root if settings.whiten else blas.dtrmm(1.0, L, at.q.root, lower=1)
         search = LBFGSB(
-            memory=settings.memory,
-            gradient_tolerance=settings.gradient_tolerance,
-            value_tolerance=settings.value_tolerance / max(1.0, abs(at.value)),  # scipy's is relative
+            memory=scheme.memory,
+            gradient_tolerance=scheme.gradient_tolerance,
+            value_tolerance=scheme.value_tolerance / max(1.0, abs(first.value)),  # scipy's is relative
         )
-        search.maximise(objective, first[lower], max_evaluations=settings.root_evaluations, on_evaluation=evaluated)
-        return best
+        return maximise(
+            point,
+            (first.q.root if scheme.whiten else trmm(L, first.q.root))[lower],
+            search=search,
+            evaluations=lambda: scheme.root_evaluations - used,
+            on_evaluation=lambda at, value: report(at.q, value),
+        ).state
 
 
 def _root_gradient(root: Array, precision: Array) -> Array:

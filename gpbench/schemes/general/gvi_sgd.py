@@ -23,52 +23,58 @@ can come to have a rate beyond all numbers (Adam at 0.01 on BlogFeedback, after 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from gpbench.errors import NumericalError
-from gpbench.model.kl_bound_old import KLBound
+from gpbench.model.basis import Basis
+from gpbench.model.gaussian import GaussianQ
+from gpbench.model.kl_bound import BoundAt, KLBound
 from gpbench.model.posterior import Latent, Posterior
-from gpbench.optimize.steps import AdaDelta, Adam
-from gpbench.schemes.base import setting
-from gpbench.schemes.batch_settings import LOG_BOUND
-from gpbench.schemes.general.climb import estimated
-from gpbench.schemes.general.hyper import HyperSettings, free_box
+from gpbench.optimize.maximise import LOG_BOUND
+from gpbench.optimize.training import Minibatches
+from gpbench.optimize.unknowns import Unknowns
+from gpbench.schemes import settings as shared
+from gpbench.schemes.base import StopTraining, Training, setting
+from gpbench.schemes.general import settings
 from gpbench.schemes.general.laplace import laplace_mode
-from gpbench.schemes.minibatch_training import persist, train_by_minibatches
-from gpbench.schemes.stochastic_settings import MinibatchSettings
+from gpbench.schemes.general.settings import ActiveSet, GeneralScheme
+from gpbench.schemes.general.training import State, maximise_evidence
+from gpbench.schemes.settings import DIVERGED, GPSettings, HeldOutRule, persist
 
 if TYPE_CHECKING:
+    from gpbench.model.inducing import InducingRule
+    from gpbench.model.kernels import Kernel
+    from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
-    from gpbench.schemes.base import OnStep
-    from gpbench.schemes.general.observation import Observation
-    from gpbench.schemes.general.settings import ActiveSet
+    from gpbench.optimize.training import StoppedBy
+    from gpbench.schemes.general.settings import Observation
 
 __all__ = ["GVISGD"]
 
-DIVERGED = 1e50
-"""Parameters of this size have finite squares, but mean nothing."""
 FALLEN = 100.0
 """F is lost where it is so many times below the lowest of the first batches."""
 KEPT_EVERY = 100
 """Steps between the states that are kept to go back to."""
-RETRIES = 10
-"""Times that the rate is halved before a failure is final."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GVISGD(MinibatchSettings, HyperSettings):
+class GVISGD(GeneralScheme, GPSettings):
     """Mini-batch maximisation of the bound over q, and over hyper-parameters if they are learned."""
 
-    batch_size: int = setting(200, "rows in a mini-batch", minimum=1)
-    max_iterations: int = setting(10_000, "iterations at most", minimum=1)
-    rows: str = setting("all", "rows to train on", choices=("all",))
-    optimizer: str = setting("adam", "rule of the steps", choices=("adadelta", "adam"))
-    rate: float | None = setting(
-        None, "rate of the steps (none: 0.1 for AdaDelta, 0.01 for Adam)", kind=float, minimum=1e-9, maximum=100.0
-    )
+    edges: str | None = settings.edges()
+    slope: float = settings.slope()
+    learn_slope: bool = settings.learn_slope()
+    nodes: int = settings.nodes()
+    batch_size: int = shared.batch_size(200)
+    max_iterations: int = shared.max_iterations(10_000)
+    optimizer: str = shared.step_rule("adam")
+    rate: float | None = shared.step_rate()
     freeze_iterations: int = setting(200, "first steps, in which q alone moves", minimum=0)
+    stop: str = shared.stop()
+    tolerance: float = shared.held_out_tolerance()
+    validation: int = shared.validation()
 
     name: ClassVar[str] = "gvi-sgd"
 
@@ -77,48 +83,61 @@ class GVISGD(MinibatchSettings, HyperSettings):
         X: Rows,
         y: Labels,
         *,
-        active: ActiveSet,
-        observation: Observation,
+        inducing: InducingRule,
+        likelihood: Likelihood,
         classes: int,
         rng: np.random.Generator,
-    ) -> Run:
-        """A training run at its beginning."""
-        return Run(self, X, y, active=active, observation=observation, classes=classes, rng=rng)
+    ) -> GVISGDTraining:
+        """Training at its beginning."""
+        active = ActiveSet.choose(inducing, X, y)
+        seen = active.targets if self.hyperparameters == "active-laplace" else np.asarray(y)
+        observation = self.observation(likelihood, seen, classes)
+        return GVISGDTraining(self, X, y, active=active, observation=observation, classes=classes, rng=rng)
 
 
-class _Tally:
-    """An observation as the bound sees it: f without c. Remembers what the gradient in φ needs of the last batch."""
+class _LastBatch:
+    """An observation as the bound sees it, that moves; remembers what its gradient needs of the last batch."""
 
     def __init__(self, observation: Observation) -> None:
         self.observation = observation
         self._last: tuple[Labels, Array, Array, float] | None = None
 
     def expectations(self, y: Labels, mu: Array, var: Array) -> tuple[Array, Array, Array]:
-        e, g, h = self.observation.likelihood.expectations(y, mu + self.observation.mean, var)
+        e, g, h = self.observation.expectations(y, mu, var)
         self._last = y, mu, var, float(g.sum())
         return e, g, h
 
     def gradient(self) -> Array:
+        """Of the sum of the last expectations in φ, shape (k,)."""
         assert self._last is not None
-        y, mu, var, total = self._last
-        return self.observation.free_gradient(y, mu, var, by_mean=total)
+        y, mu, var, by_mean = self._last
+        own = self.observation.likelihood.free_gradient(y, mu + self.observation.mean, var)
+        return self.observation.gradient(by_mean=by_mean, own=own)
 
 
-class Run:
-    """Training of one posterior.
+class GVISGDTraining(Training):
+    """Steps of a rule on w, from one batch to the next.
 
     Attributes
     ----------
-    iteration : int
-    stopped_by : str
-        ``converged`` or ``iterations``; ``on_step`` while neither is the case.
     rate : float
         Of the steps.
+    unknowns : Unknowns
+        m, L, theta, and the entries of φ, by name; Z stays.
+    w : (k,)
+        Those that move.
     """
+
+    rate: float
+    unknowns: Unknowns
+    w: Array
+    _basis: Basis
+    _newer: Array
+    _older: Array
 
     def __init__(
         self,
-        settings: GVISGD,
+        scheme: GVISGD,
         X: Rows,
         y: Labels,
         *,
@@ -127,136 +146,160 @@ class Run:
         classes: int,
         rng: np.random.Generator,
     ) -> None:
-        self.iteration, self.stopped_by = 0, "on_step"
-        self._settings, self._X, self._y, self._rng, self._classes = settings, X, np.asarray(y), rng, classes
-        kernel = settings.initial_kernel(X)
-        if settings.hyperparameters == "active-laplace":
-            kernel, observation = estimated(settings, kernel, observation, active)
-        self._tally = _Tally(observation)
-        M, d = active.Z.shape
-        self._bound = KLBound(kernel, self._tally, whitened=True, M=M, d=d, size=settings.batch_size)
-        begin = self._bound.start(active.Z)
-        self._basis = self._bound.batch_basis(begin)
-        if active.y is not None:
-            basis = self._bound.basis(begin)
-            q = laplace_mode(basis, observation, active.y).q(basis)
-            parts = self._bound.layout.split(begin)
-            parts.m[:], parts.L[:] = q.m_w, q.covariance_root()
-        self._k = len(observation.free)
-        self.x = np.concatenate([begin, observation.free])
-        self._moves, self._low, self._high = self._box(observation)
-        default = 0.1 if settings.optimizer == "adadelta" else 0.01
-        self.rate = default if settings.rate is None else settings.rate
-        self._begin_steps()
-        self._older = self._newer = self.x.copy()
+        super().__init__(limit=scheme.max_iterations)
+        self._scheme, self._X, self._y, self._active = scheme, X, np.asarray(y), active
+        self._classes, self._rng = classes, rng
+        self._learns = scheme.hyperparameters == "learned"
+        self.rate = shared.STEP_RATES[scheme.optimizer] if scheme.rate is None else scheme.rate
         self._lowest = -float(len(X))  # a nat a row at the least
+        self._begin(scheme.initial_kernel(X), observation)
 
-    @property
-    def moment(self) -> str:
-        """Where it stands, for messages."""
-        return f"iteration {self.iteration}"
-
-    def train(self, on_step: OnStep) -> None:
-        """Step until the rule says so or the iterations are used up.
-
-        Raises
-        ------
-        NumericalError
-            A step failed past every remedy.
-        StopTraining
-            From ``on_step``, between two iterations.
-        """
-        settings = self._settings
-        self.stopped_by = train_by_minibatches(
-            self, settings, self._X, self._y, limit=settings.max_iterations, rng=self._rng, on_step=on_step
+    def train(self) -> StoppedBy:
+        """Estimate what is asked for, then step until the rule says so or the iterations are used up."""
+        scheme, trainer = self._scheme, self.trainer
+        if scheme.hyperparameters == "active-laplace":
+            self._estimate()
+        rule = HeldOutRule(
+            scheme.stop,
+            self._X,
+            self._y,
+            validation=scheme.validation,
+            tolerance=scheme.tolerance,
+            posterior=self.posterior,
+            rng=self._rng,
         )
+        trainer.rule = rule
+        batches = Minibatches(len(self._X), scheme.batch_size, rng=self._rng, without=rule.rows)
+        while trainer.running:
+            rows = batches.draw()
+            self.step(self._X[rows], self._y[rows], scale=batches.scale)
+        return trainer.stopped_by
 
     def step(self, X: Array, y: Labels, *, scale: float) -> None:
-        """One step on a batch X (b, d), y (b,), with ζ = ``scale``.
+        """One step on a batch X (b, d), y (b,), with ζ = ``scale``, and word of it.
 
         Raises
         ------
         NumericalError
             It failed past every remedy.
+        StopTraining
+            From ``on_step``.
         """
-        if self.iteration % KEPT_EVERY == 0:  # the newer one may already be on its way out
-            self._older, self._newer = self._newer, self.x.copy()
+        if self.trainer.count % KEPT_EVERY == 0:  # the newer one may already be on its way out
+            self._older, self._newer = self._newer, self.w.copy()
 
         def step_back() -> None:
             self.rate *= 0.5
-            self.x, self._newer = self._older.copy(), self._older
-            self._place()
+            self.w, self._newer = self._older.copy(), self._older
+            self.bind()
             self._begin_steps()
 
-        persist(lambda: self._try_step(X, y, scale=scale), step_back=step_back, tries=RETRIES)
-        self.iteration += 1
+        persist(lambda: self._try_step(X, y, scale=scale), step_back=step_back)
+        self.trainer.report()
+
+    def gradient(self, X: Array, y: Labels, *, scale: float, of_hyper: bool = True) -> BoundAt:
+        """F at w on a batch X (b, d), y (b,), with ζ = ``scale``, and its gradients in the parts of w by name.
+
+        Parameters
+        ----------
+        X, y, scale
+        of_hyper : bool
+            Whether those in θ and φ are wanted, too.
+        """
+        at = self._bound.at_batch(
+            self.unknowns.values(self.w), X, y, basis=self._basis, scale=scale, kernel_gradient=of_hyper
+        )
+        if not of_hyper:
+            return at
+        return BoundAt(at.value, at.gradient | self._seen.observation.named(scale * self._seen.gradient()))
+
+    def bind(self) -> None:
+        """Bring basis and observation to where w is; to be called when its θ or φ have moved."""
+        values = self.unknowns.values(self.w)
+        self._basis = self._bound.basis(values, inverse=False)
+        self._seen.observation = self._seen.observation.moved(values)
 
     def posterior(self) -> Posterior:
-        """The posterior of this moment."""
-        x, observation = self.x[: self._bound.layout.size], self._tally.observation
-        basis = self._bound.basis(x)
-        parts = self._bound.layout.split(x)
-        facts = {
-            "iterations": self.iteration,
-            "stopped_by": self.stopped_by,
-            "jitter": basis.jitter,
-            "rate": self.rate,
-            "hyperparameters": {**basis.kernel.values(), **observation.values()},
-        }
-        latent = Latent(
-            basis.kernel,
-            basis.Z,
-            m_w=parts.m,
-            root=parts.L,
-            form="covariance",
-            jitter=basis.jitter,
-            mean=observation.mean,
-        )
-        return Posterior((latent,), observation.likelihood, classes=self._classes, facts=facts)
+        """The posterior that training has come to."""
+        observation = self._seen.observation
+        q = self._bound.q(self.unknowns.values(self.w), self._basis)
+        latent = Latent.of(self._basis, q, mean=observation.mean)
+        return Posterior((latent,), observation.likelihood, classes=self._classes)
 
-    def _box(self, observation: Observation) -> tuple[Array, Array, Array]:
-        """1 for what moves besides q, and least and largest values, all of w's length."""
-        layout = self._bound.layout
-        low, high, moves = free_box(observation, self._y, learn_slope=self._settings.learn_slope)
-        all_moves = np.concatenate([np.zeros(layout.size), moves.astype(np.float64)])
-        all_moves[layout.theta] = 1.0
-        all_low, all_high = np.full(layout.size, -np.inf), np.full(layout.size, np.inf)
-        all_low[layout.theta], all_high[layout.theta] = -LOG_BOUND, LOG_BOUND
-        return all_moves, np.concatenate([all_low, low]), np.concatenate([all_high, high])
+    def facts(self) -> dict[str, Any]:
+        """Hyper-parameters, and the rate at the end."""
+        values = {**self._basis.kernel.values(), **self._seen.observation.values()}
+        return {"hyperparameters": values, "rate": self.rate}
+
+    def _estimate(self) -> None:
+        """Begin at the hyper-parameters that maximise Laplace's marginal likelihood on the active set."""
+        scheme, active, modes = self._scheme, self._active, 0
+        basis = Basis(self._basis.kernel, active.rows)
+        best = State(basis, self._seen.observation, GaussianQ.prior(len(active.rows)))
+
+        def count(_: State) -> None:
+            nonlocal modes
+            modes += 1
+
+        def keep(state: State) -> None:
+            nonlocal best
+            best = state
+
+        try:
+            maximise_evidence(
+                scheme,
+                best,
+                active.targets,
+                evaluations=lambda: scheme.max_iterations - modes,
+                check=self.trainer.check,
+                on_iteration=count,
+                on_better=keep,
+            )
+        except StopTraining:
+            self._begin(best.basis.kernel, best.observation)
+            raise
+        self._begin(best.basis.kernel, best.observation)
+
+    def _begin(self, kernel: Kernel, observation: Observation) -> None:
+        """Where the steps begin: Laplace's approximation on the active set, or the prior where Z holds no rows."""
+        scheme, active = self._scheme, self._active
+        self._seen = _LastBatch(observation)
+        self._bound = KLBound(kernel, self._seen, size=scheme.batch_size)
+        phi = scheme.parts(observation, self._y)
+        own = Unknowns.of(self._bound.start(active.Z), limits={"theta": LOG_BOUND}).parts
+        self.unknowns = Unknowns(**own, **phi).freeing(["m", "L", *(["theta", *phi] if self._learns else [])])
+        self.w, self._box = self.unknowns.x, self.unknowns.bounds
+        self.bind()
+        if active.y is not None:
+            q = laplace_mode(self._basis, observation, active.y).q(self._basis)
+            values = self.unknowns.values(self.w)
+            values["m"][:], values["L"][:] = q.mean, q.covariance_root()
+        self._older = self._newer = self.w.copy()
+        self._begin_steps()
 
     def _begin_steps(self) -> None:
-        size = len(self.x)
-        self._adam = Adam(size) if self._settings.optimizer == "adam" else None
-        self._adadelta = AdaDelta(size, rate=self.rate)
+        self._steps = shared.steps_of(self._scheme.optimizer, len(self.w), rate=self.rate)
 
     def _try_step(self, X: Array, y: Labels, *, scale: float) -> None:
         """A step; may leave w anywhere if it fails."""
-        settings, size, bound = self._settings, self._bound.layout.size, self._bound
-        moves = settings.hyperparameters == "learned" and self.iteration >= settings.freeze_iterations
-        if self._adam is None:
-            self.x += self._adadelta.look_ahead()
+        count = self.trainer.count
+        moves = self._learns and count >= self._scheme.freeze_iterations
+        ahead = self._steps.look_ahead()
+        if ahead is not None:
+            self.w += ahead
             if moves:
-                self._place()
-        at = bound.at_batch(self.x[:size], X, y, basis=self._basis, scale=scale, kernel_gradient=moves)
-        if not at.value >= FALLEN * self._lowest and self.iteration >= KEPT_EVERY:
+                self.bind()
+        at = self.gradient(X, y, scale=scale, of_hyper=moves)
+        if not at.value >= FALLEN * self._lowest and count >= KEPT_EVERY:
             raise NumericalError(
                 f"steps led to a bound of {at.value:.3g} on a batch; expected {self._lowest:.3g} or so"
             )
-        if self.iteration < KEPT_EVERY:
+        if count < KEPT_EVERY:
             self._lowest = min(self._lowest, at.value)
-        gradient = np.concatenate([at.gradient, scale * self._tally.gradient() if moves else np.zeros(self._k)])
-        gradient[bound.layout.q_size :] *= self._moves[bound.layout.q_size :]
-        step = self._adadelta.step(gradient) if self._adam is None else self._adam.step(gradient, rate=self.rate)
-        self.x += step
-        np.clip(self.x, self._low, self._high, out=self.x)
-        largest = np.abs(self.x).max()
+        self.w += self._steps.step(self.unknowns.gradient(at.gradient))
+        np.clip(self.w, *self._box, out=self.w)
+        largest = np.abs(self.w).max()
         if not largest < DIVERGED:  # also catches NaN
             raise NumericalError(f"a step led to parameters of size {largest:.3g}")
         if moves:
-            self._place()
-
-    def _place(self) -> None:
-        """Bring basis and observation to where w is."""
-        size = self._bound.layout.size
-        self._basis = self._bound.batch_basis(self.x[:size])
-        self._tally.observation = self._tally.observation.with_free(self.x[size:])
+            self.bind()

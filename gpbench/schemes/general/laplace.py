@@ -16,7 +16,7 @@ S         (K⁻¹ + W)⁻¹                                                     
 Newton's method in a: b = W f + ℓ', a ← b - R K b, with a line search on Σ ℓ - ½ aᵀf. As the mode moves with the
 hyper-parameters, the gradient of log Z has an implicit part: with s₂ = ½ diag(S) ∘ ℓ''' and v = (I - R K) s₂
 
-    K̄ = ½ (a aᵀ - R) + ½ (v ℓ'ᵀ + ℓ' vᵀ),    ∂/∂c = Σ a + Σ v,
+    K̅ = ½ (a aᵀ - R) + ½ (v ℓ'ᵀ + ℓ' vᵀ),    ∂/∂c = Σ a + Σ v,
     ∂/∂ψ = Σ ∂ℓ/∂ψ + ½ Σ diag(S) ∂ℓ''/∂ψ + vᵀ K ∂ℓ'/∂ψ.
 """
 
@@ -28,15 +28,19 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpbench.errors import NumericalError
-from gpbench.model.linalg import add_to_diagonal, potrf, trsm, trsv
-from gpbench.schemes.general.bound import GaussianV
+from gpbench.model.gaussian import GaussianQ
+from gpbench.model.linalg import add_to_diagonal, mirror_lower, potrf, syrk, trsm, trsv
+from gpbench.schemes.general.bound import Solution
 
 if TYPE_CHECKING:
-    from gpbench.model.basis_old import Basis
-    from gpbench.model.rows import Array, Labels
-    from gpbench.schemes.general.observation import Observation
+    from collections.abc import Callable
 
-__all__ = ["Mode", "laplace_gradient", "laplace_mode"]
+    from gpbench.model.basis import Basis
+    from gpbench.model.rows import Array, Labels
+    from gpbench.schemes.general.bound import FeatureRows, Report
+    from gpbench.schemes.general.settings import Observation
+
+__all__ = ["Laplace", "Mode", "laplace_gradient", "laplace_mode"]
 
 _STEPS, _HALVINGS = 200, 60
 
@@ -63,17 +67,55 @@ class Mode(NamedTuple):
     evidence: float
     steps: int
 
-    def q(self, basis: Basis) -> GaussianV:
+    def q(self, basis: Basis) -> GaussianQ:
         """N(f, S) as q(v): v = L⁻¹ f = Lᵀ a, precision I + Lᵀ W L."""
         L = basis.L
-        scaled = np.asfortranarray(L * np.sqrt(self.W)[:, None])
-        precision = blas.dgemm(1.0, scaled, scaled, trans_a=1)
+        precision = syrk(np.asfortranarray(L * np.sqrt(self.W)[:, None]), trans=True)
         add_to_diagonal(precision, 1.0)
-        return GaussianV(L.T @ self.a, potrf(precision, what="Laplace's precision", overwrite=True), "precision")
+        return GaussianQ(L.T @ self.a, potrf(precision, what="Laplace's precision", overwrite=True), "precision")
+
+
+class Laplace:
+    """Laplace's approximation in place of a search for q: its evidence log Z is what hyper-parameters maximise.
+
+    An iteration is one mode. Each mode is found from the last one.
+    """
+
+    def __init__(self) -> None:
+        self._a: Array | None = None
+
+    def solve(
+        self,
+        rows: FeatureRows,
+        observation: Observation,
+        start: GaussianQ,  # noqa: ARG002 - the mode is found from the last one
+        *,
+        warm: bool,  # noqa: ARG002 - as above
+        report: Report,
+    ) -> Solution:
+        """Find q on the active set's own rows; see :class:`gpbench.schemes.general.bound.Solver`."""
+        basis, y = rows.basis, rows.y
+        mode = laplace_mode(basis, observation, y, start=self._a, check=rows.check)
+        self._a = mode.a
+        q = mode.q(basis)
+        report(q, mode.evidence)
+        return Solution(
+            q,
+            mode.evidence,
+            mode.evidence,
+            stopped_by="converged",
+            by_hyper=lambda: laplace_gradient(basis, observation, y, mode),
+        )
 
 
 def laplace_mode(
-    basis: Basis, observation: Observation, y: Labels, *, tolerance: float = 1e-9, start: Array | None = None
+    basis: Basis,
+    observation: Observation,
+    y: Labels,
+    *,
+    tolerance: float = 1e-9,
+    start: Array | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Mode:
     """Find the mode.
 
@@ -87,6 +129,8 @@ def laplace_mode(
         Largest change of f by the last step, in prior standard deviations.
     start : (M,), optional
         A value of a to begin with; by default 0.
+    check : callable
+        Called before each Newton step, which takes O(M³); may raise StopTraining.
 
     Raises
     ------
@@ -104,6 +148,7 @@ def laplace_mode(
         if not objective >= zero:
             a, f, objective = np.zeros(len(y)), np.zeros(len(y)), zero
     for step in range(1, _STEPS + 1):
+        check()
         first, second = likelihood.derivatives(y, c + f)
         W = np.maximum(-second, 0.0)
         C = _factor(K, W)
@@ -131,13 +176,13 @@ def laplace_mode(
 
 
 def laplace_gradient(basis: Basis, observation: Observation, y: Labels, mode: Mode) -> tuple[Array, Array]:
-    """Gradient of log Z in ``theta`` (P,) and the observation's ``free`` (k,)."""
+    """Gradient of log Z in ``theta`` (P,) and φ (k,)."""
     likelihood, K = observation.likelihood, mode.K
     f = observation.mean + mode.f
     first, _ = likelihood.derivatives(y, f)
     root = np.sqrt(mode.W)
     half = trsm(mode.C, np.asfortranarray(np.diag(root)))  # C⁻¹ W^½
-    R = blas.dgemm(1.0, half, half, trans_a=1)
+    R = mirror_lower(syrk(half, trans=True))
     RK = R @ K
     S = np.diag(K) - np.einsum("ij,ij->j", K, RK)  # diagonal of K - K R K
     s2 = 0.5 * S * likelihood.third_derivative(y, f)
@@ -146,9 +191,7 @@ def laplace_gradient(basis: Basis, observation: Observation, y: Labels, mode: Mo
     dtheta, _ = basis.features.gram_pullback(np.asfortranarray(adjoint))
     by_value, by_slope, by_curvature = likelihood.free_derivatives(y, f)
     own = by_value.sum(axis=1) + 0.5 * (by_curvature @ S) + by_slope @ (K @ v)
-    if not observation.has_mean:
-        return dtheta, own
-    return dtheta, np.concatenate([[float(mode.a.sum() + v.sum())], own])
+    return dtheta, observation.gradient(by_mean=float(mode.a.sum() + v.sum()), own=own)
 
 
 def _factor(K: Array, W: Array) -> Array:

@@ -10,17 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpbench.schemes.base import setting
-from gpbench.schemes.general.run import SolvedScheme
+from gpbench.schemes.general import settings
+from gpbench.schemes.general.laplace import Laplace
+from gpbench.schemes.general.training import SubsetScheme
 
 __all__ = ["SoDLaplace"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoDLaplace(SolvedScheme):
+class SoDLaplace(SubsetScheme):
     """Laplace's approximation on random rows."""
 
-    rows: str = setting("subset", "rows to train on: the active set alone", choices=("subset",))
-    inducing_rule: str = setting("random", "how the subset is chosen", choices=("random",))
+    edges: str | None = settings.edges()
+    slope: float = settings.slope()
+    learn_slope: bool = settings.learn_slope()
 
     name: ClassVar[str] = "sod-laplace"
+
+    def solver(self) -> Laplace:
+        """Laplace's approximation itself."""
+        return Laplace()

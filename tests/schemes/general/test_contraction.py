@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gpbench.errors import UsageError
-from gpbench.model.basis_old import Basis
+from gpbench.model.basis import Basis
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson, Probit
 from gpbench.schemes.general.contraction import contraction_distances, draw_targets, operator
@@ -24,7 +24,7 @@ def test_the_operator_is_equation_13():
     U, rows = X[:3], X[3:]
     basis = Basis(KERNEL, U)
     L = np.tril(basis.L)
-    features, rest = (part.copy() for part in basis.whiten(rows, pullback=False))
+    features, rest = (part.copy() for part in basis.whiten(rows, keep=False))
     K, K_nm = L @ L.T, KERNEL.cross(rows, U)
     root, m_w = rng.normal(size=(3, 3)) * 0.4, rng.normal(size=3)
     V, m = L @ root @ root.T @ L.T, L @ m_w

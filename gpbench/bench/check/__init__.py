@@ -1,0 +1,1 @@
+"""What every scheme must hold, tried on generated data: ``gpbench check METHOD``."""
