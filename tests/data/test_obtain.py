@@ -367,4 +367,6 @@ def test_a_proxy_is_asked_instead_of_the_host(nowhere, web, monkeypatch):
     monkeypatch.setenv("no_proxy", "")
     assert unreachable(["http://no-such-host.invalid/x"], seconds=1) == {}
     monkeypatch.setenv("http_proxy", nowhere)
-    assert set(unreachable(["http://no-such-host.invalid/x"], seconds=1)) == {"http://no-such-host.invalid/x"}
+    assert unreachable(["http://no-such-host.invalid/x"], seconds=1) == {
+        "http://no-such-host.invalid/x": "the proxy 127.0.0.1: connection refused"
+    }
