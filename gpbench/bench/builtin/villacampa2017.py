@@ -15,7 +15,7 @@ _ROBUST_MAX = Checking(
         "rate": {"mode": "stochastic"},
         "batch_size": {"mode": "stochastic"},
         "stop": {"mode": "stochastic"},
-        "tolerance": {"mode": "stochastic", "stop": "held-out", "max_iterations": 1300},
+        "tolerance": {"mode": "stochastic", "stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"},
         "validation": {"mode": "stochastic", "stop": "held-out"},
     },
     exempt={"shares": _LINEAR_IN_P},
