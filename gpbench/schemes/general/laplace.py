@@ -29,7 +29,7 @@ from scipy.linalg import blas
 
 from gpbench.errors import NumericalError
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.linalg import add_to_diagonal, mirror_lower, potrf, syrk, trsm, trsv
+from gpbench.model.linalg import add_to_diagonal, potrf, syrk, trsm, trsv
 from gpbench.schemes.general.bound import Solution
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def laplace_gradient(basis: Basis, observation: Observation, y: Labels, mode: Mo
     first, _ = likelihood.derivatives(y, f)
     root = np.sqrt(mode.W)
     half = trsm(mode.C, np.asfortranarray(np.diag(root)))  # C⁻¹ W^½
-    R = mirror_lower(syrk(half, trans=True))
+    R = blas.dgemm(1.0, half, half, trans_a=1)
     RK = R @ K
     S = np.diag(K) - np.einsum("ij,ij->j", K, RK)  # diagonal of K - K R K
     s2 = 0.5 * S * likelihood.third_derivative(y, f)
