@@ -18,9 +18,9 @@ from gpbench.schemes.base import Fit, Setting
 
 RIVALS = "gpbench.peers."
 """Trained in processes of their own, seconds for each fit; tests/peers holds them to their contract."""
-LATER = ("gpbench.schemes.general.", "gpbench.schemes.scalable_ep.")
+LATER = ("gpbench.schemes.general.",)
 """Families whose fit does not yet give a Fit; a method joins as soon as it does."""
-SLOW = {"x-gpc", "klsp-sgd", "svi-adadelta", "gfitc", "vi-mgpc", "vi-mgpc-learned"}
+SLOW = {"x-gpc", "klsp-sgd", "svi-adadelta", "gfitc", "ep-mgpc", "sep-mgpc", "vi-mgpc", "vi-mgpc-learned"}
 """Methods whose check takes more than five seconds."""
 
 
