@@ -223,7 +223,7 @@ class Attempts:
         self._joined: set[str] = set()
         self._twice: set[str] = set()
         self._failed: set[str] = set()
-        self._stuck: set[str] = set()
+        self._stuck: set[tuple[str, str]] = set()
 
     def add(self, place: str, said: str) -> None:
         """Note a place; said twice it stands once."""
@@ -247,12 +247,14 @@ class Attempts:
         """The copy at a path, unless it is known to be wrong; the reason is noted."""
         if str(path) in self._failed:
             return None
+        if not path.is_file():  # another process may bring it before it is looked for once more
+            self.add(str(path), "not there")
+            return None
         if path not in self._judged:
             try:
-                found = judge(file, path, kept=places.local(file)) if path.is_file() else Judgement("not there")
+                self._judged[path] = judge(file, path, kept=places.local(file))
             except OSError as error:
-                found = Judgement(why(error))
-            self._judged[path] = found
+                self._judged[path] = Judgement(why(error))
         judged = self._judged[path]
         if judged.problem is not None:
             self.add(str(path), judged.problem)
@@ -268,7 +270,7 @@ class Attempts:
         """Download from an address that has not failed before."""
         if url in self._failed:
             return None
-        if urlsplit(url).netloc in self._stuck:
+        if _server(url) in self._stuck:
             self.add(url, "not asked, since its server was silent or too slow before")
             return None
         local, trial = places.local(file), places.trial(file)
@@ -286,7 +288,7 @@ class Attempts:
             counts = held or sha256_of(target) in file.sha256
         except DownloadError as error:
             if error.stuck:
-                self._stuck.add(urlsplit(url).netloc)
+                self._stuck.add(_server(url))
             self.add(url, f"{error}; {_held_by(local)}" if was_read and "expected sha256" in str(error) else str(error))
         except OSError as error:
             self.add(str(local), why(error))
@@ -331,6 +333,15 @@ class Attempts:
         if on_trial(copy.path):
             copy.path.unlink(missing_ok=True)
             _remove_empty(copy.path.parent)
+
+
+def _server(url: str) -> tuple[str, str]:
+    """Which server an address is of; none that can be asked is one of its own."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "", url
+    return parts.scheme, parts.netloc
 
 
 def accept(found: Iterable[Copy], places: Places) -> None:

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from gpbench.errors import DataError
@@ -132,15 +132,15 @@ def unreachable(urls: Iterable[str], *, seconds: float) -> dict[str, str]:
         Address -> why it cannot be reached; addresses that can be reached are absent.
     """
     reasons: dict[str, str] = {}
-    wanted: dict[str, tuple[str, int]] = {}
+    wanted: dict[str, _Endpoint] = {}
     for url in urls:
         try:
             wanted[url] = _endpoint(url)
         except ValueError as error:
             reasons[url] = f"no address that can be asked: {printable(str(error))[:WORDS]}"
-    answers: dict[tuple[str, int], str] = {}
+    answers: dict[_Endpoint, str] = {}
 
-    def ask(endpoint: tuple[str, int]) -> None:
+    def ask(endpoint: _Endpoint) -> None:
         answers[endpoint] = _why_not(endpoint, seconds=seconds)
 
     threads = [threading.Thread(target=ask, args=(one,), daemon=True) for one in set(wanted.values())]
@@ -151,11 +151,22 @@ def unreachable(urls: Iterable[str], *, seconds: float) -> dict[str, str]:
         thread.join(max(0.0, deadline - time.monotonic()))
     silent = f"no answer within {seconds:g} s"
     heard = dict(answers)  # threads that are still waiting write into the other one
-    return reasons | {url: why for url, endpoint in wanted.items() if (why := heard.get(endpoint, silent))}
+    for url, endpoint in wanted.items():
+        if why := heard.get(endpoint, silent):
+            reasons[url] = f"the proxy {printable(endpoint.host)}: {why}" if endpoint.proxy else why
+    return reasons
 
 
-def _endpoint(url: str) -> tuple[str, int]:
-    """Host and port that a request for ``url`` connects to first: its own, or those of the proxy that is set.
+class _Endpoint(NamedTuple):
+    """What a request connects to first."""
+
+    host: str
+    port: int
+    proxy: bool
+
+
+def _endpoint(url: str) -> _Endpoint:
+    """What a request for ``url`` connects to first: its own host, or the proxy that is set.
 
     Raises
     ------
@@ -177,15 +188,16 @@ def _endpoint(url: str) -> tuple[str, int]:
                 raise ValueError("it names no host")  # noqa: TRY301  # told like the others
         except ValueError as error:
             raise ValueError(f"the proxy {shown(proxy)!r} that the environment names: {error}") from error
-    return str(parts.hostname), port or (443 if parts.scheme == "https" else 80)
+    default = 443 if parts.scheme == "https" else 80
+    return _Endpoint(str(parts.hostname), port or default, bool(proxy))
 
 
-def _why_not(endpoint: tuple[str, int], *, seconds: float) -> str:
+def _why_not(endpoint: _Endpoint, *, seconds: float) -> str:
     """Reason why a host does not answer; empty when it does."""
     try:
-        socket.create_connection(endpoint, timeout=seconds).close()
+        socket.create_connection(endpoint[:2], timeout=seconds).close()
     except socket.gaierror:
-        return f"the name {endpoint[0]} does not resolve"
+        return f"the name {endpoint.host} does not resolve"
     except TimeoutError:
         return f"no answer within {seconds:g} s"
     except OSError as error:

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import replace
 
-import hostile
+import hostile_server as hostile
 import pytest
 from webserver import Web
 

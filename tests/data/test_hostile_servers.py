@@ -8,10 +8,10 @@ import tempfile
 import threading
 import time
 
-import hostile
+import hostile_server as hostile
 import numpy as np
 import pytest
-from hostile import FAULTS, GOOD, Hostile
+from hostile_server import FAULTS, GOOD, Hostile
 
 from gpbench.data import fetching, mirror
 from gpbench.data import load as module

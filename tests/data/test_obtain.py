@@ -2,6 +2,7 @@ import hashlib
 import shutil
 import socket
 import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -258,6 +259,21 @@ def test_no_other_process_touches_a_file_that_is_being_read(tmp_path, web):
         assert lease.held
 
 
+def test_what_another_process_brought_meanwhile_is_not_downloaded_again(tmp_path, web):
+    """As two data sets do that share a file."""
+    entry = _entry(_file(web.serve("/x", BODY), sha256=()))
+    (tmp_path / PATH).parent.mkdir(parents=True)
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(_obtain(entry, Places(tmp_path, patience=QUICK))))
+    with Lease.take(tmp_path / PATH):
+        waiting.start()
+        time.sleep(0.1)
+        _put(tmp_path)
+    waiting.join()
+    assert found[0][1] == {PATH: tmp_path / PATH}
+    assert not web.requests
+
+
 def test_a_copy_of_the_catalogue_counts_without_being_read(tmp_path, web):
     entry = _entry(_file(web.serve("/x", BODY), proven=False))
     with closing(offers(entry, Places(tmp_path, patience=QUICK), Attempts())) as found:
@@ -351,4 +367,6 @@ def test_a_proxy_is_asked_instead_of_the_host(nowhere, web, monkeypatch):
     monkeypatch.setenv("no_proxy", "")
     assert unreachable(["http://no-such-host.invalid/x"], seconds=1) == {}
     monkeypatch.setenv("http_proxy", nowhere)
-    assert set(unreachable(["http://no-such-host.invalid/x"], seconds=1)) == {"http://no-such-host.invalid/x"}
+    assert unreachable(["http://no-such-host.invalid/x"], seconds=1) == {
+        "http://no-such-host.invalid/x": "the proxy 127.0.0.1: connection refused"
+    }

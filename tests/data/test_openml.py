@@ -233,6 +233,13 @@ def test_garbage_instead_of_a_description_is_reported(web, tmp_path):
     _fails(tmp_path, match=module.SERVER)
 
 
+@pytest.mark.parametrize("url", ["http://[::1", "file:///etc/passwd", "http://127.0.0.1:99999/x", "nonsense", "//x"])
+def test_addresses_in_a_description_that_are_none_are_reported(web, tmp_path, url):
+    text = DESCRIPTION.format(url="URL", parquet=f"<oml:parquet_url>{url}</oml:parquet_url>", target=TARGET, md5="0")
+    web.serve(API, text.replace("URL/data/v1/download/1586225/blood.arff", url).encode())
+    _fails(tmp_path, match="no address that can be asked")
+
+
 def test_a_description_without_end_is_given_up(web, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_WORDS", 1000)
     web.serve(API, b"<oml:data_set_description>" + b" " * 5000)
