@@ -18,17 +18,7 @@ from gpbench.schemes.base import Setting
 
 RIVALS = "gpbench.peers."
 """Trained in processes of their own, seconds for each fit; tests/peers holds them to their contract."""
-SLOW = {
-    "ep-mgpc",
-    "gfitc",
-    "gvi-sgd",
-    "klsp-sgd",
-    "sep-mgpc",
-    "svi-adadelta",
-    "vi-mgpc",
-    "vi-mgpc-learned",
-    "x-gpc",
-}
+SLOW = {"x-gpc", "klsp-sgd", "svi-adadelta", "gfitc", "gvi-sgd", "ep-mgpc", "sep-mgpc", "vi-mgpc", "vi-mgpc-learned"}
 """Methods whose check takes more than five seconds."""
 
 
