@@ -8,12 +8,6 @@ _ANY = frozenset({"binary", "count", "ordinal"})
 _DUAL = frozenset({"binary", "count"})
 _ALL_ROWS = Timing(steps=300, steps_fixed=60, overhead=3e-3, load=0.4)
 _FEW_ROWS = Timing(steps=300, steps_fixed=100, overhead=5e-3, load=1.2)
-_EDGES = {"edges": {"edges": "-0.4,0.9"}}
-_ACTIVE_ROWS = "trains on the active set alone, here on six rows or fewer"
-_ASYMMETRIC = {"labels swapped": "the surrogate log(1 + e^(h + v/2)) of two classes' bound is not symmetric in them"}
-_FROM_ACTIVE_ROWS = {"balanced duplicates": _ACTIVE_ROWS, "shares": _ACTIVE_ROWS}
-_SPARSE = Checking(acts_with=_EDGES)
-_SUBSET = Checking(acts_with=_EDGES, exempt=_FROM_ACTIVE_ROWS)
 
 _EDGES = {"edges": {"edges": "-1,1"}}
 _OF_FEW = "the subset is all that it sees of the rows, and the check makes it one of few"
@@ -29,11 +23,7 @@ METHODS = (
         timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_fixed_point:GVIFixedPoint",
         version=4,
-<<<<<<< HEAD
         checking=Checking(acts_with=_EDGES),
-=======
-        checking=_SPARSE,
->>>>>>> door
     ),
     Method(
         id="gvi-gradient",
@@ -43,11 +33,7 @@ METHODS = (
         timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_gradient:GVIGradient",
         version=4,
-<<<<<<< HEAD
         checking=Checking(acts_with=_EDGES),
-=======
-        checking=_SPARSE,
->>>>>>> door
     ),
     Method(
         id="gvi-dual",
@@ -57,11 +43,7 @@ METHODS = (
         version=5,
         timing=_ALL_ROWS,
         scheme="gpbench.schemes.general.gvi_dual:GVIDual",
-<<<<<<< HEAD
         checking=Checking(exempt=_UNEQUAL),
-=======
-        checking=Checking(exempt=_ASYMMETRIC),
->>>>>>> door
     ),
     Method(
         id="gvi-sgd",
@@ -73,14 +55,8 @@ METHODS = (
         checking=Checking(
             acts_with={
                 **_EDGES,
-<<<<<<< HEAD
                 "tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"},
             }
-=======
-                "tolerance": {"stop": "held-out", "tolerance": 1.0, "max_iterations": 1300, "hyperparameters": "fixed"},
-            },
-            exempt={"rows permuted": "mini-batches are drawn by row numbers"},
->>>>>>> door
         ),
     ),
     Method(
@@ -91,11 +67,7 @@ METHODS = (
         timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.sod_laplace:SoDLaplace",
         version=4,
-<<<<<<< HEAD
         checking=Checking(acts_with=_EDGES, exempt=_SUBSET),
-=======
-        checking=_SUBSET,
->>>>>>> door
     ),
     Method(
         id="sod-fixed-point",
@@ -105,11 +77,7 @@ METHODS = (
         timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_fixed_point:SoDFixedPoint",
         version=4,
-<<<<<<< HEAD
         checking=Checking(acts_with=_EDGES, exempt=_SUBSET),
-=======
-        checking=_SUBSET,
->>>>>>> door
     ),
     Method(
         id="sod-gradient",
@@ -119,11 +87,7 @@ METHODS = (
         timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_gradient:SoDGradient",
         version=4,
-<<<<<<< HEAD
         checking=Checking(acts_with=_EDGES, exempt=_SUBSET),
-=======
-        checking=_SUBSET,
->>>>>>> door
     ),
     Method(
         id="sod-dual",
@@ -133,10 +97,6 @@ METHODS = (
         version=5,
         timing=_FEW_ROWS,
         scheme="gpbench.schemes.general.gvi_dual:SoDDual",
-<<<<<<< HEAD
         checking=Checking(exempt={**_SUBSET, **_UNEQUAL}),
-=======
-        checking=Checking(exempt={**_ASYMMETRIC, **_FROM_ACTIVE_ROWS}),
->>>>>>> door
     ),
 )
