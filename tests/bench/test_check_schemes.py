@@ -14,33 +14,16 @@ from gpbench.bench.check.settings import is_read, values_of
 from gpbench.bench.check.trial import Trial
 from gpbench.bench.method import Checking
 from gpbench.errors import UsageError
-from gpbench.schemes.base import Fit, Setting
+from gpbench.schemes.base import Setting
 
 RIVALS = "gpbench.peers."
 """Trained in processes of their own, seconds for each fit; tests/peers holds them to their contract."""
-LATER = ("gpbench.schemes.scalable_ep.",)
-"""Families whose fit does not yet give a Fit; a method joins as soon as it does."""
-SLOW = {"gvi-sgd", "x-gpc", "klsp-sgd", "svi-adadelta", "gfitc", "vi-mgpc", "vi-mgpc-learned"}
+SLOW = {"x-gpc", "klsp-sgd", "svi-adadelta", "gfitc", "gvi-sgd", "ep-mgpc", "sep-mgpc", "vi-mgpc", "vi-mgpc-learned"}
 """Methods whose check takes more than five seconds."""
 
 
 def failures(method, **chosen):
     return [f"{each.task} {each.check}: {each.reason}" for each in check(method, **chosen) if each.outcome == "failed"]
-
-
-def gives_a_fit(method):
-    trial = Trial(method, min(method.tasks))
-    scheme = method.build(trial.short)
-    fitted = scheme.fit(
-        trial.data.X,
-        trial.data.y,
-        inducing=trial.rule(trial.short),
-        likelihood=scheme.likelihood_for(trial.task, trial.classes),
-        classes=trial.classes,
-        rng=np.random.default_rng(0),
-        on_step=lambda _: None,
-    )
-    return isinstance(fitted, Fit)
 
 
 EVERY = [
@@ -52,12 +35,10 @@ EVERY = [
 
 @pytest.mark.parametrize("method", EVERY)
 def test_each_built_in_method_holds_what_every_scheme_must(method):
-    if method.scheme.startswith(LATER) and not gives_a_fit(method):
-        pytest.skip("does not give a Fit yet")
     assert failures(method) == []
 
 
-@pytest.mark.parametrize("method", [each for each in BUILT_IN if not each.scheme.startswith(LATER)], ids=lambda m: m.id)
+@pytest.mark.parametrize("method", BUILT_IN, ids=lambda m: m.id)
 def test_what_a_method_states_for_its_check_is_of_its_settings_and_of_the_checks(method):
     stated, known = method.checking, method.settings()
     assert {*stated.short, *stated.settled, *stated.acts_with, *stated.memory} - {"block_rows"} <= set(known)

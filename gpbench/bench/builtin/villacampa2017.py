@@ -2,24 +2,45 @@
 
 from gpbench.bench.method import CLASSES, Checking, Method, Timing
 
-__all__ = ["METHODS"]
+__all__ = ["METHODS", "SCALABLE_EP"]
 
 _TIMING = Timing(steps=250, overhead=4e-3)
 _LINEAR_IN_P = (
     "E log p(y | f) is linear in the probability that a label is the largest: the bound sides with the majority"
 )
+_STOCHASTIC = {"mode": "stochastic"}
+_HELD_OUT = {**_STOCHASTIC, "stop": "held-out"}
 _ROBUST_MAX = Checking(
     short={"hold_epsilon": 2, "max_iterations": 8, "nodes": 20},
     acts_with={
         "hold_epsilon": {"learn_epsilon": True},
-        "rate": {"mode": "stochastic"},
-        "batch_size": {"mode": "stochastic"},
-        "stop": {"mode": "stochastic"},
-        "tolerance": {"mode": "stochastic", "stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"},
-        "validation": {"mode": "stochastic", "stop": "held-out"},
+        "rate": _STOCHASTIC,
+        "batch_size": _STOCHASTIC,
+        "stop": _STOCHASTIC,
+        "tolerance": {**_HELD_OUT, "tolerance": 1.0, "max_iterations": 1060, "hyperparameters": "fixed"},
+        "validation": _HELD_OUT,
     },
     exempt={"shares": _LINEAR_IN_P},
 )
+_TIED_EP = Checking(
+    acts_with={
+        "rate": _STOCHASTIC,
+        "batch_size": _STOCHASTIC,
+        "stop": _STOCHASTIC,
+        "tolerance": {**_HELD_OUT, "tolerance": 1.0, "max_iterations": 1060, "hyperparameters": "fixed"},
+        "validation": _HELD_OUT,
+        "value_tolerance": {"mode": "batch", "max_iterations": 60},
+    },
+)
+SCALABLE_EP = Checking(
+    acts_with={
+        **_TIED_EP.acts_with,
+        "ep_tolerance": {"mode": "batch", "training": "outer"},
+        "ep_iterations": {"mode": "batch", "training": "outer"},
+        "beyond": {**_STOCHASTIC, "stored_mb": 0.0},
+    },
+)
+"""Where the settings of stored sites act: wenzel2019's rival is the same scheme."""
 
 METHODS = (
     Method(
@@ -30,6 +51,7 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.scalable_ep.mgpc:EPMGPC",
         version=3,
+        checking=SCALABLE_EP,
     ),
     Method(
         id="sep-mgpc",
@@ -39,6 +61,7 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.scalable_ep.mgpc:SEPMGPC",
         version=3,
+        checking=_TIED_EP,
     ),
     Method(
         id="vi-mgpc",

@@ -1,5 +1,6 @@
 """The methods of wenzel2019."""
 
+from gpbench.bench.builtin.villacampa2017 import SCALABLE_EP
 from gpbench.bench.method import BINARY, Checking, Method, Timing
 
 __all__ = ["METHODS"]
@@ -40,6 +41,7 @@ METHODS = (
         scheme="gpbench.schemes.scalable_ep.mgpc:EPMGPC",
         version=2,
         preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
+        checking=SCALABLE_EP,
     ),
     Method(
         id="gibbs",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpbench.bench.check.trial import Exempt, Failed
+from gpbench.bench.check.trial import REFUSED, Exempt, Failed
 from gpbench.errors import UsageError
 from gpbench.model.posterior import Posterior
 from gpbench.schemes.settings import FROM, Learned
@@ -92,13 +92,11 @@ def is_read(name: str, trials: Sequence[Trial]) -> str:
     for trial in trials:
         for context, told in _contexts(trial, name):
             before = trial.outcome(context)
-            if before[0] == "refused":
-                continue
             for value in values_of(trial.known[name], context[name]):
                 tried += 1
                 if trial.outcome({**context, name: value}) != before:
                     return f"{trial.task}: {context[name]} and {value} differ{told}"
-            if FROM in trial.known[name].rules and _learned_differs(trial, context, before):
+            if before != REFUSED and FROM in trial.known[name].rules and _learned_differs(trial, context, before):
                 return f"{trial.task}: {FROM} differs{told}"
     raise Failed(f"none of {tried} values changes the posterior's bits, the iterations or whether there is a fit")
 

@@ -42,6 +42,9 @@ SETTLED = {
 }
 """Settings of a fit of q alone to its end, likewise."""
 
+REFUSED = ("refused",)
+"""The outcome of a fit that there is none of."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -198,8 +201,8 @@ class Trial:
             warnings.simplefilter("ignore")
             try:
                 return self.bits(self.fit(settings, learned=learned))
-            except GpbenchError as error:
-                return ("refused", type(error).__name__)
+            except GpbenchError:
+                return REFUSED
 
     def bits(self, fit: Fit) -> tuple[Any, ...]:
         """Iterations, predictions and the posterior's numbers."""

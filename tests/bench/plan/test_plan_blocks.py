@@ -179,7 +179,6 @@ def test_stored_cells_are_found_without_the_data(tmp_path):
     key = by_block[0, 0][0].key
     shown = Shown.of(key, some[0], found, folder=tmp_path)
     assert (shown.position, shown.arrays) == ((0, 0), tmp_path / f"{key}.npz")
-    assert shown.to_json()["place"] == [0, 0]
 
 
 @pytest.mark.parametrize(
