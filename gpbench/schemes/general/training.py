@@ -240,7 +240,7 @@ class SolvedTraining(Training):
         self._scheme, self._solver, self._active, self._y, self._classes = scheme, solver, active, y, classes
         self._rows = rows
         self._state = State(Basis(kernel, active.Z), observation, GaussianQ.prior(len(active.Z)))
-        self._starts = Starts(lambda basis: rows(basis, _go_on))
+        self._starts = Starts(lambda basis: rows(basis, lambda: None))  # asked for when training stands
         self._has_start = not isinstance(solver, Laplace)  # Laplace's mode is the same wherever Newton's method begins
         self._q: GaussianQ | None = None  # of the last evaluation
         self._evaluated = False  # the state is the best of whole evaluations, not what a solver is just at
@@ -561,7 +561,3 @@ def _bound_of(state: State) -> float:
     """The bound; one that is no number counts for nothing."""
     assert state.bound is not None
     return -math.inf if math.isnan(state.bound) else state.bound
-
-
-def _go_on() -> None:
-    pass
