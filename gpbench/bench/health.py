@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np  # noqa: F401  # loads its BLAS, so that it is seen
 import scipy.linalg  # noqa: F401  # the same
 
+from gpbench.bench.code import changes, code, plugins
 from gpbench.bench.methods import plugin_problems
-from gpbench.bench.provenance import PACKAGES, code, machine, versions
+from gpbench.bench.provenance import PACKAGES, machine, versions
 from gpbench.bench.store import Store
 from gpbench.bench.threads import pools
 from gpbench.errors import StoreError
@@ -41,6 +42,8 @@ def health(config: Config) -> dict[str, Any]:
         warnings += part.pop("warnings")
     return {
         **code(),
+        "changes": changes(),
+        "plugins": plugins(),
         "python": platform.python_version(),
         "packages": versions(PACKAGES + _OTHERS),
         "extras": versions(_EXTRAS),
@@ -65,14 +68,16 @@ def thread_warnings(blas: Sequence[dict[str, Any]]) -> list[str]:
 
 def lines(found: dict[str, Any]) -> list[str]:
     """The same for people, a line each."""
-    commit = found["commit"]
+    commit, changed = found["commit"], found["changes"]
     state = "" if commit is None else f" (commit {commit[:12]}{', with changes' if found['dirty'] else ''})"
     text = [
         f"gpbench    {found['gpbench']}{state}",
         f"python     {found['python']} on {found['platform']}",
         f"processor  {found['cpu']}, {found['cores']} cores ({found['logical_cores']} logical)",
         f"memory     {found['memory_gb']} GB",
+        *([] if changed is None else [f"changes    {changed}: files that decide on numbers are not committed"]),
         "packages   " + ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items()),
+        "plug-ins   " + (", ".join(f"{name} {version}" for name, version in found["plugins"].items()) or "none"),
         "extras     " + ", ".join(f"{name} {version or 'not installed'}" for name, version in found["extras"].items()),
     ]
     for pool in found["blas"]:

@@ -2,9 +2,10 @@
 
 ::
 
-    {"format": 1, "key": "...", "status": "ok",
+    {"format": 2, "key": "...", "status": "ok",
      "dataset": ..., "checksum": ..., "method": ..., "version": ..., "settings": {...}, "likelihood": ...,
-     "limits": {...}, "scaling": ..., "split": {...}, "seed": 0, "origin": {...},     # the cell's description
+     "limits": {...}, "scaling": ..., "split": {...}, "seed": 0,
+     "source": "...", "changes": "...", "origin": {...},     # where it has them; all this is the cell's description
      "stopped_by": "converged",
      "metrics": {"nll": .., "error": .., "train_seconds": .., ...},
      "trace": {"seconds": [], "iteration": [], "nll": [], "error": [], "bound": []},
@@ -45,6 +46,10 @@ _TOO_LARGE = 2**1023
 
 #: Fields beside the description that every stored result has; null where there is nothing to say.
 _OUTCOME = ("key", "status", "stopped_by", "metrics", "trace", "provenance", "problem")
+
+
+#: Parts of the description that are left out where a cell does not have them.
+_OPTIONAL = {"source", "changes", "origin"}
 
 
 class FormatError(StoreError):
@@ -174,7 +179,7 @@ class Result(CellSpec):
         if type(number) is not int or number != FORMAT:
             raise FormatError(f"its format must be {FORMAT}; got {shortened(number)}")
         described = {each.name for each in fields(CellSpec)}
-        if missing := [name for name in (*_OUTCOME, *described - {"origin"}) if name not in content]:
+        if missing := [name for name in (*_OUTCOME, *described - _OPTIONAL) if name not in content]:
             raise StoreError(f"it lacks {', '.join(sorted(missing))}")
         table = Table({name: value for name, value in content.items() if value is not None}, error=StoreError)
         table.only((*described, *_OUTCOME, "format", "arrays_sha256", "digest"), kind=f"field of format {FORMAT}")
@@ -190,6 +195,8 @@ class Result(CellSpec):
             seed=table.integer("seed", least=0),
             likelihood=table.text("likelihood"),
             scaling=table.text("scaling"),
+            source=table.text("source", None),
+            changes=table.text("changes", None),
             origin=table.table("origin").build(OriginSpec) if "origin" in table else None,
             status=status,
             stopped_by=table.text("stopped_by", None),

@@ -84,7 +84,7 @@ DAMAGES = {
     "a list": lambda path: path.write_text("[1, 2]"),
     "deeply nested": lambda path: path.write_text("[" * 100_000),
     "no metrics": damage_json(lambda result: result.pop("metrics")),
-    "other format": damage_json(lambda result: result.update(format=2)),
+    "other format": damage_json(lambda result: result.update(format=1)),
     "other key": damage_json(lambda result: result.update(key="0" * 20)),
     "strange status": damage_json(lambda result: result.update(status="fine")),
     "changed number": damage_json(lambda result: result["metrics"].update(nll=0.4)),
@@ -143,7 +143,7 @@ def test_results_of_other_formats_stay_and_are_told_in_one_sentence(store):
     for number in range(3):
         (store.folder / f"{number}.json").write_text(json.dumps({"format": 0, "key": str(number)}))
     assert [result.key for result in store.results()] == [a_result().key]
-    told = f"3 of format other than 1 are passed over in {store.folder}: 0.json and others"
+    told = f"3 of format other than 2 are passed over in {store.folder}: 0.json and others"
     assert store.problems == [told]
     assert {"0.json", "1.json", "2.json"} <= set(files(store))
 

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.bench.cell import canonical
+from gpbench.bench.code import code
 from gpbench.bench.methods import methods
-from gpbench.bench.provenance import code
 from gpbench.errors import NotComputed, StoreError, UsageError
 
 if TYPE_CHECKING:
