@@ -144,4 +144,5 @@ def _store(place: Path) -> dict[str, Any]:
     except StoreError as error:
         found["warnings"].append(str(error))
     found["warnings"] += store.problems
-    return {**found, "cells": dict(sorted(counts.items()))}
+    others = {f"of format {name}": number for name, number in store.others.items()}
+    return {**found, "cells": dict(sorted({**counts, **others}.items()))}

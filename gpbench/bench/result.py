@@ -53,7 +53,17 @@ _OPTIONAL = {"source", "changes", "origin"}
 
 
 class FormatError(StoreError):
-    """A result of another format than this one: an earlier or a later gpbench wrote it."""
+    """A result of another format than this one: an earlier or a later gpbench wrote it.
+
+    Attributes
+    ----------
+    found : str
+        The format that it has, in words.
+    """
+
+    def __init__(self, found: object) -> None:
+        self.found = shortened(found)
+        super().__init__(f"its format must be {FORMAT}; got {self.found}")
 
 
 @dataclass(frozen=True)
@@ -177,7 +187,7 @@ class Result(CellSpec):
             raise StoreError(f"expected a result, a table of JSON; got {shortened(content)}")
         number = content.get("format")
         if type(number) is not int or number != FORMAT:
-            raise FormatError(f"its format must be {FORMAT}; got {shortened(number)}")
+            raise FormatError(number)
         described = {each.name for each in fields(CellSpec)}
         if missing := [name for name in (*_OUTCOME, *described - _OPTIONAL) if name not in content]:
             raise StoreError(f"it lacks {', '.join(sorted(missing))}")

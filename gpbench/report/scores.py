@@ -89,7 +89,7 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
         found: dict[str, float | None] = {"brier": None, "ece": None}
         if cell.finished:
             try:
-                found = _scores(cell.key, store)
+                found = _scores(cell, store)
             except StoreError as error:
                 problems.append(error)
         scored.append(replace(cell, metrics={**cell.metrics, **found}))
@@ -98,11 +98,11 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
     return scored, [f"{len(problems)} cells without Brier score and calibration error: {problems[0]}"]
 
 
-def _scores(key: str, store: Store) -> dict[str, float | None]:
-    arrays = store.arrays(key, names=("test_probabilities", "y_test"))
+def _scores(cell: Result, store: Store) -> dict[str, float | None]:
+    arrays = store.arrays(cell.key, names=("test_probabilities", "y_test"), digest=cell.arrays_sha256)
     if "test_probabilities" not in arrays:  # counts
         return {"brier": None, "ece": None}
     probabilities, y = arrays["test_probabilities"], arrays.get("y_test", np.empty(0))
     if probabilities.ndim != 2 or y.shape != (len(probabilities),) or not np.issubdtype(y.dtype, np.integer):
-        raise StoreError(f"{store.folder / key}.npz holds no probabilities and classes of the same test rows")
+        raise StoreError(f"{store.folder / cell.key}.npz holds no probabilities and classes of the same test rows")
     return {"brier": brier_score(probabilities, y), "ece": calibration_error(probabilities, y)}

@@ -206,16 +206,18 @@ def derive(found: PlanCells, config: Config, *, force: bool = False) -> None:
     step = step_of(found.plan)
     if step is None or not (step.methods or _finished(found)):  # without cells the renderer says what is wrong
         return
-    if not force:
-        try:
-            stored_arrays(found)
-        except NotComputed:
-            pass
-        else:
-            return
-    arrays = step.load()(found, step.options(found.plan), config)
-    about = {"format": _FORMAT, "step": step.name, **_description(step, found), "cells": _contents(found), **code()}
-    found.store.put_arrays(_name(step, found), {**arrays, _ABOUT: np.frombuffer(canonical(about).encode(), np.uint8)})
+    name = _name(step, found)
+    with found.store.alone(name):  # another process may be at it
+        if not force:
+            try:
+                stored_arrays(found)
+            except NotComputed:
+                pass
+            else:
+                return
+        arrays = step.load()(found, step.options(found.plan), config)
+        about = {"format": _FORMAT, "step": step.name, **_description(step, found), "cells": _contents(found), **code()}
+        found.store.put_arrays(name, {**arrays, _ABOUT: np.frombuffer(canonical(about).encode(), np.uint8)})
 
 
 def _kind(value: object) -> str:
