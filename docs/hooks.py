@@ -48,7 +48,7 @@ def methods() -> Iterator[str]:
     """Every method with its settings."""
     facts, problems = method_facts(known_methods().values())
     yield "# Methods\n"
-    yield "A method is a scheme with its settings, each set by `--set name=value`; `gpbench list methods` prints them.\n"
+    yield "A method is a scheme with its settings, set by `--set name=value`; `gpbench list methods` prints them.\n"
     for each in facts:
         yield f"## {each['id']}\n"
         paper = f" Paper: {each['paper']}." if each["paper"] else ""
