@@ -63,13 +63,22 @@ def command(
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.meter import Meter  # noqa: PLC0415
-    from gpbench.report.plan.output import folder_of, outlook_lines, plan_text, scored, write_plan  # noqa: PLC0415
+    from gpbench.report.plan.output import (  # noqa: PLC0415
+        check_place,
+        folder_of,
+        outlook_lines,
+        plan_text,
+        scored,
+        write_plan,
+    )
     from gpbench.report.plan.published import read_published  # noqa: PLC0415
     from gpbench.report.plan.renderers import check_figure  # noqa: PLC0415
 
     config = load_config()
     whole = find_plan(plan)
     check_figure(whole)
+    if output is not None:
+        check_place(whole, output, files=False)
     read_published(whole)  # said before hours of cells, not after them
     chosen = asked_for(whole, datasets=datasets, methods=methods, splits=folds, seconds=max_seconds, quick=quick)
     store = Store(config.store)

@@ -23,7 +23,10 @@ __all__ = ["command"]
 @click.option("--folds", type=int, metavar="K", help="Short for --split folds:K.")
 @click.option("--inducing", metavar="100|3%|all", help="Number of inducing points.")
 @click.option("--batch-size", metavar="B", help="Rows of a mini-batch.")
-@click.option("--kernel", metavar="K", help="se, se-ard, matern32-ard, linear-ard, or a sum with +.")
+@click.option(
+    "--kernel", metavar="K",
+    help="se, se-ard, matern12, matern12-ard, matern32, matern32-ard, linear-ard, quadratic, or a sum with +.",
+)  # fmt: skip
 @click.option("--likelihood", metavar="L", help="In place of the method's own.")
 @click.option("--max-seconds", type=float, metavar="S", help="Training seconds after which a cell is stopped.")
 @click.option("--max-iterations", type=int, metavar="I", help="Iterations after which a cell is stopped.")

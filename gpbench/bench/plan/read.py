@@ -117,7 +117,7 @@ def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # th
         spread=top.text("spread", "sd", among=model.SPREADS),
         render=render,
         metrics=top.texts("metrics", ("nll", "error", "train_seconds"), among=model.METRICS, kind="metric"),
-        published=top.texts("published", ()),
+        published=_published(top),
         notes=top.texts("notes", ()),
         defaults=dict(defaults),
         sweep=names.sweep,
@@ -175,6 +175,17 @@ def _datasets(top: TomlTable, *, needed: bool) -> tuple[str, ...]:
         other = ids.setdefault(dataset_id(name), name)
         if other != name:
             raise top.error(f"{other} and {name} are both called {dataset_id(name)} in results", key="datasets")
+    return names
+
+
+def _published(top: TomlTable) -> tuple[str, ...]:
+    """Files of printed numbers, which stand in the plan's folder or among the papers' own."""
+    names = top.texts("published", ())
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name.replace("\\", "/")).parts:
+            raise top.error(
+                f"{name!r} must be a file in the plan's folder, or one of results/published", key="published"
+            )
     return names
 
 
