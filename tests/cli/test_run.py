@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from gpbench.bench import methods as methods_module
 from gpbench.bench.store import Store
 from gpbench.cli import main
-from gpbench.model.kernels import KERNEL_NAMES
 from gpbench.data.scaling import SCALINGS
+from gpbench.model.kernels import KERNEL_NAMES
 from gpbench.model.posterior import load_posterior
 
 FAKES = Path(__file__).parents[1] / "bench"
