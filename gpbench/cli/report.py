@@ -34,6 +34,7 @@ __all__ = ["command"]
     "--spread", type=click.Choice(["sd", "2sd", "se", "2se"]), default="2se", show_default=True,
     help="Half width of the pictures' bands: standard deviations over splits, or standard errors of the mean.",
 )  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Without the reference results that come with gpbench.")
 @click.option(
     "--metrics",
     metavar="LIST",
@@ -51,6 +52,7 @@ def command(
     form: str | None,
     output: Path | None,
     spread: str,
+    fresh: bool,
     metrics: str | None,
 ) -> None:
     """Make tables and pictures of stored results; nothing is run.
@@ -76,13 +78,13 @@ def command(
     from gpbench.errors import StoreError, UsageError  # noqa: PLC0415
     from gpbench.report.publish import publish  # noqa: PLC0415
     from gpbench.report.scores import SCORED  # noqa: PLC0415
-    from gpbench.report.sources import calibrations, choose, read_cells  # noqa: PLC0415
+    from gpbench.report.sources import beside, calibrations, choose, read_cells  # noqa: PLC0415
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
     from gpbench.report.tables.table import SHOWN, table  # noqa: PLC0415
 
     if len(runs) == 1 and is_plan(str(runs[0])):
         cuts = {"splits": folds, "seconds": max_seconds, "quick": quick}
-        report_plan(str(runs[0]), datasets, methods, form=form, output=output, cuts=cuts)
+        report_plan(str(runs[0]), datasets, methods, form=form, output=output, cuts=cuts, fresh=fresh)
         return
     for name, given in (("--quick", quick), ("--folds", folds), ("--max-seconds", max_seconds)):
         if given:
@@ -92,6 +94,9 @@ def command(
     paths = runs or (load_config().store,)
     places = [path for path in paths if runs or path.exists()]
     cells, problems = read_cells(places, scored=scored)
+    if not (runs or fresh):
+        reference, words = beside(cells, datasets)
+        cells, problems = [*cells, *reference], [*problems, *words]
     for problem in problems:
         echo(f"gpbench: {problem}", err=True)
     if not cells:
@@ -125,6 +130,7 @@ def report_plan(
     form: str | None,
     output: Path | None,
     cuts: dict[str, Any],
+    fresh: bool,
 ) -> None:
     """Render a plan from the store; ``cuts`` as for :func:`gpbench.bench.plan.reduce.asked_for`."""
     from gpbench.bench.plan.read import find_plan  # noqa: PLC0415  # as above
@@ -145,8 +151,8 @@ def report_plan(
     chosen = {"datasets": ",".join(datasets) or None, "methods": ",".join(methods) or None, **cuts}
     plan = asked_for(whole, **chosen)
     store = Store(config.store)
-    found = look_up(plan, store)
-    for problem in store.problems:
+    found = look_up(plan, store, fresh=fresh)
+    for problem in (*store.problems, *found.remarks):
         echo(f"gpbench: {problem}", err=True)
     found = scored(found)
     ending = "" if output is None or output.is_dir() else output.suffix.lower()

@@ -146,7 +146,9 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
     problems: list[StoreError] = []
     for cell in cells:
         found: dict[str, float | None] = {"brier": None, "ece": None}
-        if cell.finished:
+        if known := {name: cell.metrics[name] for name in found if name in cell.metrics}:
+            found |= known  # of reference results, which have no arrays
+        elif cell.finished:
             try:
                 found = _scores(cell, store)
             except StoreError as error:
