@@ -15,6 +15,7 @@ import scipy.linalg  # noqa: F401  # the same
 
 from gpbench.bench.code import changes, code, plugins
 from gpbench.bench.methods import plugin_problems
+from gpbench.bench.metrics import metric_problems
 from gpbench.bench.provenance import PACKAGES, machine, versions
 from gpbench.bench.store import Store
 from gpbench.bench.threads import pools
@@ -37,7 +38,7 @@ def health(config: Config) -> dict[str, Any]:
     data = _folder(config.data)
     mirror = _mirror(config.mirror)
     store = _store(config.store)
-    warnings = [*thread_warnings(blas), *(str(problem) for problem in plugin_problems())]
+    warnings = [*thread_warnings(blas), *(str(problem) for problem in (*plugin_problems(), *metric_problems()))]
     for part in (data, mirror, store):
         warnings += part.pop("warnings")
     return {

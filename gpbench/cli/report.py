@@ -73,6 +73,7 @@ def command(
     gpbench report old/results new/results --method x-gpc --output comparison
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
+    from gpbench.bench.metrics import metrics as metric_ids  # noqa: PLC0415
     from gpbench.bench.plan.read import is_plan  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import StoreError, UsageError  # noqa: PLC0415
@@ -90,7 +91,11 @@ def command(
         if given:
             raise UsageError(f"{name} is of a plan; expected PAPER/ITEM or PLAN.toml")
     columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
-    scored = not SCORED.isdisjoint(columns) or form == "csv" or (output is not None and output.suffix.lower() == ".csv")
+    scored = (
+        not (SCORED | metric_ids().keys()).isdisjoint(columns)
+        or form == "csv"
+        or (output is not None and output.suffix.lower() == ".csv")
+    )
     paths = runs or (load_config().store,)
     places = [path for path in paths if runs or path.exists()]
     cells, problems = read_cells(places, scored=scored)

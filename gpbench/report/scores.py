@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.errors import StoreError
+from gpbench.bench.metrics import metrics
+from gpbench.errors import PluginError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -163,7 +164,15 @@ def _scores(cell: Result, store: Store) -> dict[str, float | None]:
     found = _probabilities(cell.key, store, digest=cell.arrays_sha256)
     if found is None:  # counts
         return {"brier": None, "ece": None}
-    return {"brier": brier_score(*found), "ece": calibration_error(*found)}
+    return {"brier": brier_score(*found), "ece": calibration_error(*found)} | _of_plugins(*found)
+
+
+def _of_plugins(probabilities: Array, y: Labels) -> dict[str, float | None]:
+    """Third parties' metrics; those that cannot be computed are an error."""
+    try:
+        return {name: metric(probabilities, y) for name, metric in metrics().items()}
+    except PluginError as error:
+        raise StoreError(str(error)) from error
 
 
 def _probabilities(key: str, store: Store, *, digest: str | None = None) -> tuple[Array, Labels] | None:

@@ -280,5 +280,56 @@ def test_an_edited_plugin_runs_again_without_a_flag_and_a_moved_or_renamed_one_d
     assert gpbench(tmp_path / "c", "doctor", "--json")["plugins"] == {"mine": "0.2"}
 
 
+METRICS = '''
+import numpy as np
+
+def log10_loss(probabilities, y):
+    """Mean negative decimal logarithm of the observed class's probability."""
+    return -np.log10(probabilities[np.arange(len(y)), y]).mean()
+
+def broken(probabilities, y):
+    raise ValueError("deliberate")
+'''
+
+METRIC_PLAN = """
+title = "T"
+datasets = ["ringnorm-gen:60"]
+split = "folds:2"
+metrics = ["nll", "log10-loss"]
+[methods.constant]
+"""
+
+
+def test_a_third_partys_metric_is_shown_stands_in_results_and_may_be_named_by_a_plan(tmp_path):
+    folder = install(tmp_path / "a", "0.25")
+    (folder / "scores.py").write_text(METRICS)
+    entries = folder / "mine-0.1.dist-info" / "entry_points.txt"
+    named = "[gpbench.metrics]\nlog10-loss = scores:log10_loss\nnll = scores:log10_loss\nlost = scores:lost\n"
+    entries.write_text(entries.read_text() + named)
+    (tmp_path / "plan.toml").write_text(METRIC_PLAN)
+
+    def gpbench(*words):
+        environ = os.environ | {"GPBENCH_RESULTS": str(tmp_path / "results"), "GPBENCH_DATA": str(tmp_path / "data")}
+        environ["PYTHONPATH"] = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-c", "from gpbench.cli import main; main()", *words]
+        return subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = gpbench("reproduce", "plan.toml")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines() if "log10-loss" in line] == ["log10-loss"]
+    shown = gpbench("report", "--metrics", "nll,log10-loss").stdout
+    assert "Mean negative decimal logarithm of the observed class's probability." in shown
+    nll, log10 = (float(word) for word in shown.splitlines()[2].split()[4::3][:2])
+    assert log10 == pytest.approx(nll / 2.302585, abs=1e-4)
+    assert "log10-loss" in gpbench("results").stdout.splitlines()[0].split(",")
+    warnings = gpbench("doctor").stdout
+    assert "metric 'nll' (scores:log10_loss) has an id that is taken" in warnings
+    assert "metric 'lost' (scores:lost) does not load: AttributeError" in warnings
+    entries.write_text(entries.read_text().replace("scores:log10_loss", "scores:broken"))
+    failed = gpbench("report", "--metrics", "log10-loss")
+    assert "metric log10-loss cannot be computed: ValueError: deliberate" in failed.stderr
+    assert failed.returncode == 0
+
+
 def test_the_plugins_of_this_environment_are_texts():
     assert all(isinstance(each, str) for pair in plugins().items() for each in pair)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.cell import Limits
 from gpbench.bench.methods import methods
+from gpbench.bench.metrics import metrics
 from gpbench.bench.plan import plan as model
 from gpbench.bench.plan.plan import Override, Plan, PlanMethod, Quick
 from gpbench.bench.sources import dataset_id
@@ -116,7 +117,9 @@ def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # th
         centre=top.text("centre", "mean", among=model.CENTRES),
         spread=top.text("spread", "sd", among=model.SPREADS),
         render=render,
-        metrics=top.texts("metrics", ("nll", "error", "train_seconds"), among=model.METRICS, kind="metric"),
+        metrics=top.texts(
+            "metrics", ("nll", "error", "train_seconds"), among=(*model.METRICS, *metrics()), kind="metric"
+        ),
         published=_published(top),
         notes=top.texts("notes", ()),
         defaults=dict(defaults),

@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gpbench.bench.metrics import metrics
 from gpbench.errors import StoreError, UsageError, reason
 from gpbench.report.files import PICTURES, write_atomically
 from gpbench.report.plan.renderers import head_notes, renderer_of
@@ -65,7 +66,7 @@ def check_place(plan: Plan, place: Path, *, files: bool) -> None:
 
 def scored(found: PlanCells) -> PlanCells:
     """The same with Brier score and calibration error in its cells, where the plan shows them."""
-    if SCORED.isdisjoint(found.plan.metrics):
+    if (SCORED | metrics().keys()).isdisjoint(found.plan.metrics):
         return found
     return replace(found, results=with_scores(found.results, found.store)[0])
 
