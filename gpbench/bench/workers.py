@@ -18,7 +18,7 @@ import sys
 import threading
 from contextlib import contextmanager, suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.signals import Terminated
 from gpbench.bench.watchdog import Board, Patience, Usage, Watchdog
@@ -98,9 +98,6 @@ class Workers:
                 assert worker.task is not None
                 if answer is None or isinstance(answer, _Killed):
                     outcome = _death(worker, answer)
-                elif answer[0] == "ready":
-                    _check_memory(worker.task, takes=answer[1])
-                    continue
                 elif answer[0] == "unloadable":
                     words = f"the worker cannot load the cell: {answer[2]}"
                     outcome = lost(worker.task, "failed", kind=answer[1], message=words)
@@ -143,8 +140,8 @@ class Workers:
                 if worker.process.poll() is None:
                     break
                 worker.end()  # it died between two cells, which is nobody's fault
-            worker.give(task, content, patience=self._patience)
             busy.append(worker)
+            worker.give(task, content, patience=self._patience)
 
     def _next(self, busy: list[_Worker]) -> tuple[_Worker, Any] | tuple[None, None]:
         """The next word of a busy worker, the death of one, or None after a tick in which nothing happened."""
@@ -152,16 +149,14 @@ class Workers:
         if now < self._tick:
             with suppress(queue.Empty):
                 worker, content = self._inbox.get(timeout=self._tick - now)
-                if worker in busy:
-                    return worker, None if content is None else _read(content)
-                if content is not None and worker in self._idle:
-                    worker.ready = content  # it is used later
+                answer = None if content is None else _read(content)
+                if answer is not None and answer[0] == "ready":
+                    worker.is_ready(takes=answer[1])
+                elif worker in busy:
+                    return worker, answer
             return None, None
         self._tick = now + self._patience.tick
         for each in busy:
-            if each.ready is not None:
-                content, each.ready = each.ready, None
-                return each, _read(content)
             if each.is_gone():
                 return each, None
             why = each.hangs(tick=self._patience.tick)
@@ -182,7 +177,7 @@ class _Worker:
 
     def __init__(self, inbox: Inbox) -> None:
         self.task: Task | None = None
-        self.ready: bytes | None = None
+        self.takes: float | None = None  # MB of address space, once it is ready
         self.board = Board()
         self._usage: Usage | None = None
         self._watchdog: Watchdog | None = None
@@ -204,9 +199,18 @@ class _Worker:
             limit=task.spec.limits.seconds, threads=task.threads, hard=task.bounds.hard_seconds, patience=patience
         )
         self._asked = monotonic()
+        if self.takes is not None:
+            _check_memory(task, takes=self.takes)
         assert self.process.stdin is not None
         with suppress(OSError):
             send(self.process.stdin, content)
+
+    def is_ready(self, *, takes: float) -> None:
+        """It has imported what it needs, and takes so much address space."""
+        self.takes = takes
+        self._asked = monotonic()
+        if self.task is not None:
+            _check_memory(self.task, takes=takes)
 
     def is_gone(self) -> bool:
         """Whether the process has ended without its pipe's telling: a process that it has started may hold the pipe."""
@@ -217,6 +221,8 @@ class _Worker:
     def hangs(self, *, tick: float) -> str | None:
         """Why the cell is to be killed, or None."""
         assert self._watchdog is not None
+        if self.takes is None:  # it still imports, which is no part of the cell
+            return None
         now = monotonic()
         # When this process was stopped too (Ctrl-Z, a laptop that slept), the time counts for nobody.
         elapsed = min(now - self._asked, 2.0 * tick)
@@ -320,14 +326,10 @@ def _signal(number: int) -> str:
 def _check_memory(task: Task, *, takes: float) -> None:
     limit = task.bounds.memory_mb
     if limit is not None and limit < takes + _HEADROOM:
-        _refuse_memory(limit, takes)
-
-
-def _refuse_memory(limit: float, takes: float) -> NoReturn:
-    raise UsageError(
-        f"--memory-limit must leave room for a worker, which takes {takes:.0f} MB of address space before its first "
-        f"cell; got {limit:g} MB"
-    )
+        raise UsageError(
+            f"--memory-limit must leave room for a worker, which takes {takes:.0f} MB of address space before its "
+            f"first cell; got {limit:g} MB"
+        )
 
 
 @contextmanager
