@@ -19,7 +19,7 @@ class Asked:
     def __init__(self, end):
         self.end, self.asked, self.steps = end, 0, 0
 
-    def __call__(self, step):
+    def __call__(self, _):
         self.steps += 1
 
     def check(self):

@@ -34,7 +34,7 @@ class Row(TypedDict):
     ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
     ended their training. ``brier`` and ``ece`` are known for cells from :func:`gpbench.report.scores.with_scores`.
     ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
-    ``jobs`` is the largest number of cells that ran at once.
+    ``jobs`` is the largest number of cells that ran at once; ``disturbed`` says what the clocks have against the times.
     """
 
     dataset: str
@@ -56,6 +56,7 @@ class Row(TypedDict):
     processors: list[str]
     threads: list[int]
     jobs: int
+    disturbed: list[str]
 
 
 def summarise(cells: Iterable[Result]) -> list[Row]:
@@ -125,6 +126,7 @@ def _row(group: Group) -> Row:
         "processors": group.processors,
         "threads": group.threads,
         "jobs": max((cell.jobs for cell in finished), default=1),
+        "disturbed": group.disturbed,
     }
 
 
