@@ -190,6 +190,7 @@ def _time_notes(summary: Sequence[Row]) -> list[str]:
         if jobs > 1:
             notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
         notes += _thread_notes(summary)
+        notes += [f"{_where(row)}: {words}." for row in summary for words in row["disturbed"]]
     return notes
 
 
