@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from gpbench.data import userfile
+from gpbench.data.options import FileOptions
 from gpbench.data.userfile import file_format, load_file
 from gpbench.errors import DataError, DataUnavailable, UsageError
 
@@ -18,7 +19,7 @@ def load(tmp_path):
     def load(name, content, **options):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return load_file(path, cache=tmp_path / "cache", **options)
+        return load_file(path, cache=tmp_path / "cache", options=FileOptions(**options))
 
     return load
 
