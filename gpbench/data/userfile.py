@@ -139,6 +139,8 @@ def table_file(path: str | Path, options: FileOptions) -> TableFile:
         Unknown kind of file, or options that do not apply to it.
     """
     path = Path(path)
+    if options.file_format is None and options.member is None and not path.exists() and file_format(path) is None:
+        raise _unknown_kind(path.name)
     if not path.is_file():
         found = (
             "it is a folder" if path.is_dir() else "it is no plain file" if path.exists() else "there is no such file"
@@ -159,16 +161,20 @@ def table_file(path: str | Path, options: FileOptions) -> TableFile:
                 kind = "libsvm"
                 notes.append("read as LIBSVM's sparse text; --file-format csv reads it as a table")
     if kind is None:
-        raise UsageError(
-            f"{named}: unknown kind of file; expected {', '.join(SUFFIXES)}, plain or compressed, "
-            f"or --file-format {'|'.join(FILE_FORMATS)}"
-        )
+        raise _unknown_kind(named)
     if options.header is not None and kind not in ("csv", "tsv"):
         raise UsageError(f"--header says how to read a text table; {named} is read as {kind}")
     taken = {word.removeprefix("-") for word in options.missing if word.startswith("-") and len(word) > 1}
     extra = tuple(word for word in options.missing if word.removeprefix("-") not in taken)
     words = tuple(dict.fromkeys([*(word for word in MISSING if word not in taken), *extra]))
     return TableFile(path, kind, member, words, extra, options.header, tuple(notes))
+
+
+def _unknown_kind(name: str) -> UsageError:
+    return UsageError(
+        f"{name}: unknown kind of file; expected {', '.join(SUFFIXES)}, plain or compressed, "
+        f"or --file-format {'|'.join(FILE_FORMATS)}"
+    )
 
 
 def _first_lines(head: bytes) -> list[bytes]:
@@ -309,8 +315,8 @@ def _index(first: pd.DataFrame, names: Sequence[str], *, target: Any, drop: Sequ
 def _default(names: Sequence[str], away: set[str]) -> str:
     """The last column that is left."""
     left = [name for name in names if name not in away]
-    if len(left) < 2:
-        raise UsageError(f"expected a target and at least one input; {len(left)} of {len(names)} columns are left")
+    if not left:
+        raise UsageError(f"expected a target and at least one input; none of {len(names)} columns is left")
     return left[-1]
 
 

@@ -56,6 +56,8 @@ def read_libsvm(
         lowest, highest = libsvm_extent(path, member=member)
         zero_based = zero_based or lowest == 0
         features = max(highest + zero_based, 1)
+    if features < 1:
+        raise DataError(f"{Path(path).name}: expected at least one feature; got {features}")
     too_wide(features, where=Path(path).name, unit="features")
     names = [*column_names(features), TARGET]
     rows_at_once = max(1, _DENSE_BYTES // (8 * features))
