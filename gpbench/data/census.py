@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from gpbench.data.formats.frames import place
+from gpbench.data.formats.frames import bare, place
 from gpbench.data.labels import factor, plain
 from gpbench.errors import DataError
 
@@ -191,11 +191,11 @@ def _word(text: str) -> str:
 
 def not_numbers(block: pd.DataFrame, columns: Collection[str]) -> list[str]:
     """Which of some columns hold text that is no number in this block."""
-    kinds = block.dtypes
+    view = bare(block)
     return [
         str(name)
-        for name, kind in kinds.items()
-        if str(name) in columns and kind.kind not in "iufb" and _is_text(block[name])
+        for name, kind in block.dtypes.items()
+        if kind.kind not in "iufb" and str(name) in columns and _is_text(view[name])
     ]
 
 

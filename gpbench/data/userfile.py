@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from gpbench.data.formats import Frames, open_bytes, read_table
 from gpbench.data.formats.dialect import MISSING
+from gpbench.data.formats.frames import Reread
 from gpbench.data.formats.libsvm import looks_like_libsvm
 from gpbench.data.formats.source import zip_members
 from gpbench.data.options import FILE_FORMATS, FileOptions
@@ -22,7 +24,7 @@ from gpbench.data.recipe import Column, Recipe
 from gpbench.errors import DataError, DataUnavailable, UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
@@ -215,8 +217,15 @@ def load_file(
     """
     options = options or FileOptions()
     file = table_file(path, options)
-    path = file.path
-    first = _first(file.tables)
+    tables = Reread(file.tables)
+    with closing(tables):
+        return _load(file, options, tables, cache=Path(cache), progress=progress)
+
+
+def _load(file: TableFile, options: FileOptions, tables: Reread, *, cache: Path, progress: Progress | None) -> Dataset:
+    path, first = file.path, tables.first()
+    if first is None:
+        raise DataError(f"{path.name}: expected rows; the file holds none")
     names = [str(name) for name in first.columns]
     drop = _dropped(options.drop, names)
     target = _target(first, options.target, away=drop)
@@ -232,7 +241,7 @@ def load_file(
         impute=options.impute,
     )
     key = _key(file, recipe)
-    folder = Path(cache) / "files" / f"{path.name.encode()[:_NAME_BYTES].decode(errors='ignore')}-{key[:16]}"
+    folder = cache / "files" / f"{path.name.encode()[:_NAME_BYTES].decode(errors='ignore')}-{key[:16]}"
     if folder.is_dir():
         try:
             return open_prepared(folder)
@@ -240,7 +249,7 @@ def load_file(
             shutil.rmtree(folder, ignore_errors=True)
     try:
         return prepare(
-            file.tables,
+            tables,
             recipe,
             id=file.id,
             title=file.id,
@@ -255,14 +264,6 @@ def load_file(
         if path.name in str(error):
             raise
         raise DataError(f"{path.name}: {error}") from error  # what concerns the file as a whole names no line
-
-
-def _first(tables: Callable[[], Frames]) -> pd.DataFrame:
-    frames = tables()
-    for block in frames:
-        frames.close()  # type: ignore[attr-defined] # the readers are generators
-        return block
-    raise DataError("expected rows; the file holds none")
 
 
 def _is_named(first: pd.DataFrame, kind: str) -> bool:

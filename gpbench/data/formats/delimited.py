@@ -30,6 +30,7 @@ _DELIMITERS = b",;\t "
 _EXACT = 2.0**53
 _BREAK = BREAK.decode()
 
+_PIECE_ROW_BYTES = 400
 _PIECE_BYTES = 1 << 20
 """What pyarrow parses at once. It fits the cache: 8 MiB at once take 2.7 times as long."""
 
@@ -169,8 +170,9 @@ class Parser:
         return pd.Index(kept).to_numpy(), table
 
     def _parse(self, data: bytes) -> Any:
+        piece = max(_PIECE_BYTES, _PIECE_ROW_BYTES * len(self.dialect.names))  # a piece of a wide table needs rows, too
         try:
-            table = self._parse_as(data, self._types, piece=_PIECE_BYTES)
+            table = self._parse_as(data, self._types, piece=piece)
         except pa.ArrowInvalid:
             # A value that does not fit its column's type, or broken lines: types of this block are found anew.
             # Or a line longer than a piece.
