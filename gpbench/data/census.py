@@ -167,21 +167,14 @@ class Census:
             _DECIMAL_COMMA: "numbers need a decimal point",
             _GROUPED: "numbers are written without separators of thousands",
         }
+        words = f"--missing {_word(self._value)} reads it as missing"
         if alike * 2 > self._strange:
             words = remedies.get(shape, "numbers are written without signs and units")
-            raise DataError(
-                f"{self._first} holds numbers; got {self._value[:40]!r} "
-                f"({self._strange} of {self._present} values are such): {words}; or {drop}"
-            )
+        number = "is no number" if self._strange == 1 else "are no numbers"
         raise DataError(
-            f"{self._first} holds numbers; got {self._value[:40]!r} ({_how_many(self._strange)} of {self._present} "
-            f"values {'is' if self._strange == 1 else 'are'} no number): --missing {_word(self._value)} reads it as "
-            f"missing, {drop}"
+            f"{self._first} holds numbers; got {self._value[:40]!r} "
+            f"({self._strange} of {self._present} values {number}): {words}; {drop}"
         )
-
-
-def _how_many(count: int) -> str:
-    return f"{count:,}"
 
 
 def _word(text: str) -> str:

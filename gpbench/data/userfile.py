@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpbench.data.formats import Frames, open_bytes, read_table
-from gpbench.data.formats.dialect import MISSING
-from gpbench.data.formats.frames import Reread
+from gpbench.data.formats.dialect import MISSING, is_number
+from gpbench.data.formats.frames import Reread, bare
 from gpbench.data.formats.libsvm import looks_like_libsvm
 from gpbench.data.formats.source import zip_members
 from gpbench.data.options import FILE_FORMATS, FileOptions
@@ -114,18 +114,29 @@ class TableFile:
         if self.kind == "libsvm" and self.features is not None:
             options["features"] = self.features
         for block in read_table(self.path, format="csv" if self.kind == "tsv" else self.kind, **options):
-            yield block if self.kind in ("csv", "tsv") else self._without_words(block)
+            yield self._without_words(block) if self.extra else block
 
     def _without_words(self, block: pd.DataFrame) -> pd.DataFrame:
-        """The block with the words that were asked for made missing; csv's reader does that itself."""
+        """The block with the words that were asked for made missing; a number in any of its forms."""
         attrs = dict(block.attrs)
-        for name in [str(name) for name, kind in block.dtypes.items() if self.extra and kind.kind not in "iufb"]:
-            gone = block[name].isin(self.extra)
-            if gone.any():
-                block = block.assign(**{name: block[name].astype("object").mask(gone)})
-                attrs.setdefault("words", {})[name] = sorted(set(block[name][gone].dropna()))
-        block.attrs = attrs
-        return block
+        numbers = [float(word) for word in self.extra if is_number(word)]
+        view = bare(block)
+        for name, kind in block.dtypes.items():
+            column = view[name]
+            if kind.kind in "iuf" and numbers and isinstance(kind, np.dtype):
+                gone = column.isin(numbers)
+                made = column.astype("float64").mask(gone) if gone.any() else None
+            elif kind.kind not in "iufb":
+                gone = column.isin(self.extra)
+                made = column.astype("object").mask(gone) if gone.any() else None
+            else:
+                continue
+            if made is not None:
+                words = sorted({str(word) for word in column[gone].unique()})
+                attrs["words"] = {**attrs.get("words", {}), str(name): words}
+                view = view.assign(**{str(name): made})
+        view.attrs = attrs
+        return view
 
 
 def table_file(path: str | Path, options: FileOptions) -> TableFile:
@@ -166,8 +177,8 @@ def table_file(path: str | Path, options: FileOptions) -> TableFile:
         raise _unknown_kind(named)
     if options.header is not None and kind not in ("csv", "tsv"):
         raise UsageError(f"--header says how to read a text table; {named} is read as {kind}")
-    taken = {word.removeprefix("-") for word in options.missing if word.startswith("-") and len(word) > 1}
-    extra = tuple(word for word in options.missing if word.removeprefix("-") not in taken)
+    taken = {word[1:] for word in options.missing if word.startswith("-") and word[1:] in MISSING and word != "-"}
+    extra = tuple(word for word in options.missing if not (word.startswith("-") and word[1:] in taken))
     words = tuple(dict.fromkeys([*(word for word in MISSING if word not in taken), *extra]))
     return TableFile(path, kind, member, words, extra, options.header, tuple(notes))
 
