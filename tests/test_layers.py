@@ -56,7 +56,10 @@ FAMILY_EXCEPTIONS: dict[tuple[str, str], str] = {}
 #: Of data, what only declares; the rest opens files or asks the network.
 DECLARING = {"catalogue", "entries", "generators", "splits"}
 #: Of bench, what opens data or runs something.
-RUNNING = {"dask_cluster", "derived.steps", "division", "execution", "expand", "mapped", "runner", "sources", "sweep"}
+RUNNING = {
+    "dask_cluster", "derived.steps", "division", "execution", "expand", "mapped", "runner", "sources", "sweep",
+    "truth.make",
+}  # fmt: skip
 #: Module -> what it writes to standard output or standard error, and why it may.
 PRINTING_EXCEPTIONS = {
     "gpbench.terminal": "the one line that says how far something is; cli hands it to bench and data",

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("gpbench.cli.report", "Make tables and curves from stored results."),
     "compare": ("gpbench.cli.compare", "Set methods against one another, paired over splits."),
     "check": ("gpbench.cli.check", "Try what every scheme must hold: settings read, bits, stopping, known answers."),
+    "truth": ("gpbench.cli.truth", "Set methods beside reference posteriors: means, spreads, evidence."),
     "peers": ("gpbench.cli.peers", "Install and show environments for rivals from other libraries."),
     "doctor": ("gpbench.cli.doctor", "Show versions, BLAS, threads and folders: what a bug report needs."),
 }

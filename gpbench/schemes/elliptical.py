@@ -26,6 +26,7 @@ log w = log Z_0 + Σ_k (β_{k+1} - β_k) r(f_k), and the mean of w over independ
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -91,13 +92,11 @@ class Base:
         return self.mean[:, None] + spread * (self.root @ rng.standard_normal((len(self.mean), R)))
 
     def remainder(self, f: Array, log_density: LogDensity) -> Array:
-        """r of states (n, R), shape (R,)."""
+        """The remainders r of states (n, R), shape (R,)."""
         return np.asarray(log_density(f).sum(axis=0) - self.b @ f + 0.5 * (self.tau @ (f * f)))
 
 
-def laplace_base(
-    L: Array, derivatives: Callable[[Array], tuple[Array, Array]], *, tolerance: float = 1e-8
-) -> Base:
+def laplace_base(L: Array, derivatives: Callable[[Array], tuple[Array, Array]], *, tolerance: float = 1e-8) -> Base:
     """The base at the posterior's mode, by Newton's method, for a log density that is concave in each f.
 
     Parameters
@@ -145,7 +144,7 @@ def elliptical_move(
     h = f - base.mean[:, None]
     g = base.root @ rng.standard_normal((n, R))
     level = beta * r + np.log(rng.random(R))
-    angle = FULL * rng.random(R)
+    angle = np.asarray(FULL * rng.random(R))
     low, high = angle - FULL, angle.copy()
     moved, value = np.empty_like(f), np.empty(R)
     open_ = np.arange(R)
@@ -189,7 +188,7 @@ def annealed_evidence(
     moves: int = 1,
     rng: np.random.Generator,
 ) -> Evidence:
-    """log p(y) by annealed importance sampling.
+    """Estimate log p(y) by annealed importance sampling.
 
     Parameters
     ----------
@@ -217,14 +216,12 @@ def annealed_evidence(
     f = base.draw(runs, rng=rng)
     r = base.remainder(f, log_density)
     log_w = np.zeros(runs)
-    for before, beta in zip(betas[:-1], betas[1:], strict=True):
+    for before, beta in pairwise(betas.tolist()):
         log_w += (beta - before) * r
         if beta < 1.0:
             for _ in range(moves):
-                f, r = elliptical_move(f, r, base, log_density, beta=float(beta), rng=rng)
+                f, r = elliptical_move(f, r, base, log_density, beta=beta, rng=rng)
     top = log_w.max()
     w = np.exp(log_w - top)
     value = base.log_normaliser + top + np.log(w.mean())
-    return Evidence(
-        float(value), float(w.std(ddof=1) / (w.mean() * np.sqrt(runs))), float(log_w.std(ddof=1))
-    )
+    return Evidence(float(value), float(w.std(ddof=1) / (w.mean() * np.sqrt(runs))), float(log_w.std(ddof=1)))

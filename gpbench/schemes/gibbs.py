@@ -1,5 +1,6 @@
-"""gibbs: the Gibbs samplers of GP classification: Polya-Gamma for the logit, wenzel2019's ground truth (figure 1), and
-Albert and Chib's for the probit.
+"""gibbs: sampling the exact posterior of GP classification, wenzel2019's ground truth (figure 1).
+
+Polya-Gamma variables augment the logit (wenzel2019), normal ones the probit (Albert and Chib 1993).
 
 =======  =================================================================================  =======
 symbol   meaning                                                                            shape
@@ -20,8 +21,8 @@ without an inverse: with v₀ ~ N(0, I) and f₀ = L v₀,
 
     f = f₀ + K w,  v = v₀ + Lᵀ w,  w = Ω^½ B⁻¹ (Ω^½ z - Ω^½ f₀ - η),  z = ½ Ω⁻¹ y,
 
-one Cholesky factorisation of n rows a sweep, O(n³/3). The probit (Albert and Chib 1993) is Φ(y f) = P(y z > 0) with
-z ~ N(f, 1): Ω = I, z given f and y is normal cut at 0, and B is factorised once. The draws that are kept are the posterior: prediction averages
+one Cholesky factorisation of n rows a sweep, O(n³/3). The probit is Φ(y f) = P(y z > 0) with z ~ N(f, 1): Ω = I, z given f
+and y is normal cut at 0, and B is factorised once. The draws that are kept are the posterior: prediction averages
 p(y* | f) over them, each integrated over what f leaves open at x*.
 
 How much S dependent draws x are worth: with the autocorrelations ρ_k at lag k and τ = 1 + 2 Σ_{k>0} ρ_k the effective
@@ -178,6 +179,19 @@ class Chain(Training):
         f = self._kept() @ self._L.T
         return found | _precision(f, np.exp(self._likelihood.log_density(np.ones(f.shape[1], dtype=np.int64), f)))
 
+    def begin(self, v: Array) -> None:
+        """Go on from other whitened values v (n,)."""
+        self._v, self._f = v, trmv(self._L, v)
+
+    def draws(self, sweeps: int, *, thinning: int = 1) -> Array:
+        """Sweep on, apart from training, and give f after every ``thinning``-th sweep: (sweeps // thinning, n)."""
+        found = np.empty((sweeps // thinning, len(self._v)))
+        for number in range(len(found)):
+            for _ in range(thinning):
+                self._sweep()
+            found[number] = self._f
+        return found
+
     def _kept(self) -> Array:
         return self._draws[: self.kept] if self.kept else self._v[None]
 
@@ -287,7 +301,7 @@ def shrink_factors_of(means: Array, variances: Array, draws: int) -> Array:
     """R-hat (n,) from means and variances (k, n) of k pieces of chains, of ``draws`` draws each."""
     within = variances.mean(axis=0)
     total = within * (draws - 1) / draws + means.var(axis=0, ddof=1)
-    return np.sqrt(np.divide(total, within, out=np.ones_like(total), where=within > 0.0))
+    return np.asarray(np.sqrt(np.divide(total, within, out=np.ones_like(total), where=within > 0.0)))
 
 
 def standard_errors(x: Array, tau: Array) -> Array:
