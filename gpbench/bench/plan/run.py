@@ -16,7 +16,7 @@ from gpbench.bench.expand import Request, expand
 from gpbench.bench.plan.blocks import Block, runnable
 from gpbench.bench.plan.estimate import Estimate, estimate
 from gpbench.bench.result import Result
-from gpbench.bench.sources import FileSource, Source, opened, sources
+from gpbench.bench.sources import FileSource, Source, decisions, opened, sources
 from gpbench.bench.sweep import sweep
 from gpbench.data.load import is_here
 from gpbench.data.splits import Protocol
@@ -196,6 +196,8 @@ def run_plan(
     planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, progress=progress)
     for name, why in planned.missing.items():
         say(f"{name}: {why}")
+    for words in decisions(list(dict.fromkeys(task.source for task in planned.tasks))):
+        say(words)
     results = sweep(planned.tasks, store, executor=executor, force=force, watch=watch) if planned.tasks else []
     # The whole message names folders of this machine, which have no place in a report.
     missing = {name: why.partition("\n")[0] for name, why in planned.missing.items()}
