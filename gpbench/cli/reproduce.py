@@ -90,7 +90,7 @@ def command(
     chosen = asked_for(whole, datasets=datasets, methods=methods, splits=folds, seconds=max_seconds, quick=quick)
     store = Store(config.store)
     if dry_run:
-        lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store), jobs=jobs or 1)
+        lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store, fresh=fresh), jobs=jobs or 1)
         echo("\n".join(lines))
         return
     runner, at_once = executor_for(jobs=jobs, scheduler=scheduler)
