@@ -11,6 +11,7 @@
     |-- StoreError              1   a results folder or file that cannot be read or written
     |   `-- NotComputed         1   arrays of a picture that a step of `gpbench reproduce` has not stored yet
     |-- PluginError             1   a third-party method or data set that does not load
+    |-- ClusterLost             1   a Dask cluster whose scheduler is gone, or whose last worker is
     `-- PeerError               1   the process of a rival that crashed, hangs, or says what is no message
 
     GpbenchWarning              what went on nevertheless; the command line shows it on one line
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "ClusterLost",
     "DataError",
     "DataUnavailable",
     "GpbenchError",
@@ -97,6 +99,10 @@ class NotComputed(StoreError):
 
 class PluginError(GpbenchError):
     """A method or data set of a third-party package does not load."""
+
+
+class ClusterLost(GpbenchError):
+    """A Dask cluster ran cells and is gone; the message names it, what is stored, and how to go on."""
 
 
 class PeerError(GpbenchError):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gpbench.bench.choices import learned_in
 from gpbench.bench.runner import Outcome, lost
 from gpbench.bench.signals import Terminated, terminable
-from gpbench.errors import GpbenchError
+from gpbench.errors import ClusterLost, GpbenchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -95,6 +95,8 @@ def sweep(
     ------
     StoreError
         The store cannot be read or written; the sweep ends, since its results would be lost.
+    ClusterLost
+        The cells ran on a Dask cluster that is gone; all outcomes so far are stored.
     KeyboardInterrupt
         Ctrl-C, or SIGTERM; all outcomes so far are stored.
     """
@@ -177,6 +179,12 @@ def sweep(
                 halted = run(ready)
     except Terminated:
         halted = True
+    except ClusterLost as error:
+        finished = sum(result.finished for result in results.values())
+        raise ClusterLost(
+            f"{error}; {finished} of {total} cells are stored in {store.folder}, and the same command goes on from "
+            "there, with --scheduler naming a cluster that runs, or --jobs in its place"
+        ) from error
     finally:
         for lease in claims.values():
             lease.release()

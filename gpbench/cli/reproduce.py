@@ -18,6 +18,8 @@ __all__ = ["command"]
 @click.option("--methods", metavar="LIST", help="Only these methods of the plan; with commas between.")
 @click.option("--folds", type=int, metavar="K", help="Only the first K splits of each data set.")
 @click.option("--max-seconds", type=float, metavar="S", help="Training seconds after which a cell is stopped.")
+@click.option("--hard-limit", type=float, metavar="S", help="Wall seconds of training after which a cell is killed.")
+@click.option("--memory-limit", type=float, metavar="MB", help="Address space of a worker; a cell beyond it fails.")
 @click.option("--quick", is_flag=True, help="Few splits, rows and iterations: to see that it runs.")
 @click.option("--jobs", type=int, metavar="J", help="Cells at a time, in processes; disturbs clocks.")
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask cluster: tcp://host:8786.")
@@ -36,6 +38,8 @@ def command(
     methods: str | None,
     folds: int | None,
     max_seconds: float | None,
+    hard_limit: float | None,
+    memory_limit: float | None,
     quick: bool,
     jobs: int | None,
     scheduler: str | None,
@@ -64,6 +68,7 @@ def command(
     from gpbench.bench.plan.reduce import asked_for  # noqa: PLC0415
     from gpbench.bench.plan.run import look_ahead, run_plan  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
+    from gpbench.bench.runner import Bounds  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.meter import Meter  # noqa: PLC0415
@@ -88,6 +93,7 @@ def command(
         check_addition(plan, quick=quick)
     read_published(whole)  # said before hours of cells, not after them
     chosen = asked_for(whole, datasets=datasets, methods=methods, splits=folds, seconds=max_seconds, quick=quick)
+    bounds = Bounds(hard_seconds=hard_limit, memory_mb=memory_limit)
     store = Store(config.store)
     if dry_run:
         lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store, fresh=fresh), jobs=jobs or 1)
@@ -102,6 +108,7 @@ def command(
             executor=runner,
             jobs=at_once,
             threads=threads,
+            bounds=bounds,
             force=force,
             fresh=fresh,
             progress=meter,

@@ -76,7 +76,7 @@ WRONG = [
     (_set("format", True), "its format must be 2; got True"),
     (lambda content: content.pop("metrics"), "it lacks metrics"),
     (lambda content: content.pop("checksum"), "it lacks checksum"),
-    (_set("clock", "wall"), "unknown field of format 2 'clock'"),
+    (_set("clocks", "wall"), "unknown field of format 2 'clocks'"),
     (_set("status", "fine"), "unknown status 'fine'; did you mean failed?"),
     (_set("status", ["ok"]), "status must be a text; got ['ok']"),
     (_set("method", 3), "method must be a text; got 3"),

@@ -126,6 +126,11 @@ STEPS = {
         function="gpbench.bench.derived.steps:hyperparameters",
         option="hyperparameters",
     ),
+    "truth": Step(
+        name="truth",
+        what="the distances from the reference posteriors",
+        function="gpbench.bench.derived.steps:truth",
+    ),
     "contraction": Step(
         name="contraction",
         what="the distances before and after the operator",

@@ -20,6 +20,7 @@ from gpbench.bench.plan.blocks import Block, runnable
 from gpbench.bench.plan.estimate import Estimate, estimate
 from gpbench.bench.reference import read_reference, reference_file
 from gpbench.bench.result import Result
+from gpbench.bench.runner import Bounds
 from gpbench.bench.sources import FileSource, Source, opened, sources
 from gpbench.bench.sweep import sweep
 from gpbench.data.load import is_here
@@ -173,6 +174,7 @@ def run_plan(
     executor: Executor,
     jobs: int = 1,
     threads: int = 1,
+    bounds: Bounds | None = None,
     force: bool = False,
     fresh: bool = False,
     progress: Progress | None = None,
@@ -189,6 +191,8 @@ def run_plan(
     executor : Executor
     jobs, threads : int
         Cells at a time, and threads of a cell.
+    bounds : Bounds
+        What a cell may not exceed.
     force : bool
         Run finished cells again.
     fresh : bool
@@ -210,7 +214,7 @@ def run_plan(
         Ctrl-C, or SIGTERM; all outcomes so far are stored.
     """
     found = runnable(plan)
-    planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, progress=progress)
+    planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, bounds=bounds, progress=progress)
     for name, why in planned.missing.items():
         say(f"{name}: {why}")
     known = {} if force or fresh else _reference(plan, planned.tasks, store)
@@ -322,6 +326,7 @@ def plan_tasks(
     *,
     jobs: int = 1,
     threads: int = 1,
+    bounds: Bounds | None = None,
     progress: Progress | None = None,
 ) -> PlannedTasks:
     """The cells of a plan's blocks.
@@ -334,6 +339,8 @@ def plan_tasks(
     config : Config
     jobs, threads : int
         Cells at a time, and threads of a cell.
+    bounds : Bounds
+        What a cell may not exceed.
     progress : callable, optional
         Told how far the download and preparation of a data set has come.
 
@@ -356,7 +363,7 @@ def plan_tasks(
             continue
         for block in own:
             try:
-                tasks = _tasks(block, source, dataset, jobs=jobs, threads=threads)
+                tasks = _tasks(block, source, dataset, jobs=jobs, threads=threads, bounds=bounds or Bounds())
             except UsageError as error:
                 raise UsageError(f"{plan.path}: {block.label}: {error}") from None
             for task in tasks:
@@ -377,7 +384,7 @@ def source_of(plan: Plan, name: str, config: Config) -> Source:
     return sources([str(plan.path.parent / name) if beside else name], config)[0]
 
 
-def _tasks(block: Block, source: Source, dataset: Dataset, *, jobs: int, threads: int) -> list[Task]:
+def _tasks(block: Block, source: Source, dataset: Dataset, *, jobs: int, threads: int, bounds: Bounds) -> list[Task]:
     count = Protocol.parse(block.split).count(dataset)
     return expand(
         Request(
@@ -390,6 +397,7 @@ def _tasks(block: Block, source: Source, dataset: Dataset, *, jobs: int, threads
             indices=range(min(count, block.splits or count)),
             threads=threads,
             jobs=jobs,
+            bounds=bounds,
         )
     )
 

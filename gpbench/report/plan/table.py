@@ -207,6 +207,11 @@ def verdict_notes(plan: Plan, results: Sequence[BlockNumbers], *, timed: bool) -
             notes.append(f"No times are shown: the cells ran on different processors ({'; '.join(cpus)}).")
         elif cpus:
             notes.append(f"Times were taken on {cpus[0]}.")
+            notes += [
+                f"{result.block.label} on {plan.dataset_label(result.block.dataset)}: {words}."
+                for result in results
+                for words in result.disturbed
+            ]
     return notes + plan_notes(plan)
 
 

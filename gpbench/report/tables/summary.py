@@ -35,7 +35,9 @@ class Row(TypedDict):
     ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
     ended their training. ``brier`` and ``ece`` are known for cells from :func:`gpbench.report.scores.with_scores`.
     ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
-    ``jobs`` is the largest number of cells that ran at once. ``more`` has third parties' metrics, where there are any.
+    ``jobs`` is the largest number of cells that ran at once; ``disturbed`` says what the clocks have against the times;
+    ``decisions`` what preparation decided about the data set by itself; ``more`` has third parties' metrics, where
+    there are any.
     """
 
     dataset: str
@@ -57,6 +59,8 @@ class Row(TypedDict):
     processors: list[str]
     threads: list[int]
     jobs: int
+    decisions: list[str]
+    disturbed: list[str]
     more: NotRequired[dict[str, Statistics]]
 
 
@@ -127,6 +131,8 @@ def _row(group: Group) -> Row:
         "processors": group.processors,
         "threads": group.threads,
         "jobs": max((cell.jobs for cell in finished), default=1),
+        "disturbed": group.disturbed,
+        "decisions": list(dict.fromkeys(words for cell in group.cells for words in cell.decisions)),
     }
     if metrics():
         row["more"] = {name: statistics([cell.metrics.get(name) for cell in finished]) for name in metrics()}

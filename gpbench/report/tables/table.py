@@ -176,6 +176,9 @@ def _notes(summary: Sequence[Row], metrics: Sequence[str]) -> list[str]:
     for row in summary:
         where = _where(row)
         notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
+    # What was done to the data, once for each data set.
+    done = {row["dataset_label"]: row["decisions"] for row in summary if row["decisions"]}
+    notes += [f"{name}: {words}." for name, said in done.items() for words in said]
     return notes
 
 
@@ -190,6 +193,7 @@ def _time_notes(summary: Sequence[Row]) -> list[str]:
         if jobs > 1:
             notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
         notes += _thread_notes(summary)
+        notes += [f"{_where(row)}: {words}." for row in summary for words in row["disturbed"]]
     return notes
 
 
