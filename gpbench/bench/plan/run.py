@@ -287,7 +287,7 @@ def look_up(plan: Plan, store: Store, *, fresh: bool = False) -> PlanCells:
     return replace(found, reference=reference_file(plan.id) if reference else None, remarks=tuple(remarks))
 
 
-def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
+def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool = False) -> Outlook:
     """What running a plan would mean; nothing is run, fetched or prepared.
 
     Parameters
@@ -296,6 +296,8 @@ def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
     config : Config
     store : Store or None
         None: as if nothing were stored.
+    fresh : bool
+        As if there were no reference results.
 
     Raises
     ------
@@ -303,6 +305,9 @@ def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
         The store cannot be read.
     """
     results = [] if store is None else store.results()
+    if not (store is None or fresh):
+        keys = {cell.key for cell in results}
+        results += [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
     found = estimate(stored_results(runnable(plan), results), results)
     needed = {each.block.dataset for each in found}
     return Outlook(found, tuple(name for name in plan.datasets if name in needed and not _is_here(plan, name, config)))
