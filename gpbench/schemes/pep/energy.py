@@ -1,0 +1,342 @@
+"""The energy of sparse power EP over all rows, one update of their sites, and the exact gradient in kernel and Z.
+
+=========  ==================================================================================  ========
+symbol     meaning                                                                             shape
+=========  ==================================================================================  ========
+n, D, M    rows, inputs, inducing inputs
+Z, u       inducing inputs and the function's values there, u = L v                            (M, D), (M,)
+K_mm, L    k(Z, Z) with jitter, and its lower Cholesky factor                                  (M, M)
+T          whitened features K_nm L⁻ᵀ of rows, row t_n                                         (n, M)
+k̃          what T leaves of the prior variances, κ - |t_n|²                                    (n,)
+c, d       sites: row n is replaced by exp(c f - ½ d f²)                                       (n,)
+G, b       Tᵀ diag(d) T and Tᵀ c                                                               (M, M), (M,)
+m, S, C    q(v) = N(m, S), S = (I + G)⁻¹, m = S b, I + G = C Cᵀ                                 (M,), (M, M)
+μ, r       T m and the diagonal of T S Tᵀ                                                      (n,)
+F          the energy, power EP's log evidence                                                 scalar
+p_μ, p_r   ∂F/∂μ and ∂F/∂r beyond the sites' own part: 0 at the fixed point                    (n,)
+A̅          adjoint ∂F/∂A of an array A, sites held                                             as A
+=========  ==================================================================================  ========
+
+    F = ½ bᵀm - Σ log C_jj + Σ_n [e_n - N_n/(2u_n) - log(u_n)/(2a)],
+
+its rows as in :mod:`gpbench.schemes.pep.rows`: the energy of Bui, Yan and Turner 2017, a lower bound for a = 0 and EP's
+approximation of the log evidence under FITC for a = 1. At EP's fixed point it does not change with the sites, and its
+gradient is that at sites held; here the gradient is exact at *any* sites, so that the sites need not be settled before
+the kernel moves: one update inside each evaluation is enough. With a̅ = S Tᵀ p_μ and R = Tᵀ diag(p_r) T,
+
+    G̅ = -S R S - ½ (a̅ mᵀ + m a̅ᵀ),
+    T̅ = (c - d μ + p_μ) mᵀ + c a̅ᵀ + diag(2 p_r - d) T S + 2 diag(d) T G̅ - 2 diag(h) T,
+
+and K̅_nm = T̅ L⁻¹; through L goes T̅ᵀT (see :mod:`gpbench.model.basis`), and the adjoint of k̃ is h.
+
+An evaluation walks over blocks of rows four times: for G and b of the sites under this kernel; for the new sites and
+their G and b; for F; for the gradient. T and T S are kept from one walk to the next as long as they fit ``KEEP_BYTES``
+and made again otherwise, so that memory does not grow with n beyond c and d. Blocks are float32, which halves the time;
+what is summed over blocks, and all that is (M, M) or (n,), is float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gpbench.model.basis import BLOCK_ROWS, Basis, row_blocks
+from gpbench.model.gaussian import GaussianQ
+from gpbench.schemes.pep.rows import Cavity, cavity, energies, matched, tilted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpbench.model.kernels import Kernel
+    from gpbench.model.likelihoods import Likelihood
+    from gpbench.model.rows import Array, Labels, Rows
+
+__all__ = ["JITTER", "KEEP_BYTES", "Energy", "Evaluation", "Sites"]
+
+KEEP_BYTES = 64 << 20
+"""Bytes of the rows themselves, and of T and T S, up to which they are kept from one walk to the next."""
+JITTER = 1e-6
+"""Of K_mm, relative to its mean diagonal, which it follows: the gradient knows it."""
+LEAST_REST = 1e-10
+LEAST_REST_SINGLE = 1e-5
+"""Least k̃, the second relative to κ: what float32 leaves of κ - |t|²."""
+
+
+class Sites(NamedTuple):
+    """c and d of all rows, each (n,)."""
+
+    c: Array
+    d: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The energy at a kernel, Z and sites.
+
+    Attributes
+    ----------
+    value : float
+        F (nats).
+    dtheta, dZ : (P,), (M, D)
+        Its gradient in ``kernel.theta`` and Z.
+    dmean : float
+        Its gradient in the constant mean of f.
+    sites : Sites
+    basis : Basis
+    q : GaussianQ
+        That the sites make.
+    clipped : int
+        Rows in which a clip acted on the new site.
+    least_left : float
+        Least u.
+    """
+
+    value: float
+    dtheta: Array
+    dZ: Array
+    dmean: float
+    sites: Sites
+    basis: Basis
+    q: GaussianQ
+    clipped: int
+    least_left: float
+
+
+class Energy:
+    """F of some rows.
+
+    Parameters
+    ----------
+    X : (n, D)
+        Read block by block.
+    y : (n,)
+    power : float
+        a.
+    single : bool
+        Whether blocks are float32.
+    size : int
+        Rows in a block.
+    check : callable
+        Called at each block; may raise to end training.
+    """
+
+    def __init__(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        power: float,
+        single: bool = True,
+        size: int = BLOCK_ROWS,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.X, self.y, self.power, self.single = X, np.asarray(y), power, single
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self.blocks = list(row_blocks(len(X), size))
+        self._check, self._size = check, size
+        self._kept: list[Array] = []
+        if self.dtype.itemsize * len(X) * X.shape[1] <= KEEP_BYTES:
+            self._kept = [X[rows].astype(self.dtype, order="C") for rows in self.blocks]
+        self._T, self._TS = (np.empty((0, 0), dtype=self.dtype) for _ in range(2))
+
+    def at(
+        self,
+        kernel: Kernel,
+        Z: Array,
+        *,
+        likelihood: Likelihood,
+        sites: Sites,
+        mean: float = 0.0,
+        jitter: float = JITTER,
+        updates: int = 1,
+    ) -> Evaluation:
+        """The energy and its gradient after some updates of the sites, by default one.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        Z : (M, D)
+        likelihood : Likelihood
+        sites : Sites
+            To begin from.
+        mean : float
+            Constant mean of f: the likelihood sees f + mean.
+        jitter : float
+            Relative.
+        updates : int
+            Of all sites.
+
+        Raises
+        ------
+        NumericalError
+            K_mm is not positive definite with this jitter, or a number is not finite.
+        """
+        basis = Basis(kernel, Z, jitter=jitter * float(kernel.diag(Z).mean()))
+        walk = _Walk(self, basis, likelihood=likelihood, mean=mean)
+        walk.begin(sites)
+        for _ in range(updates):
+            walk.update()
+        return walk.evaluate(jitter=jitter)
+
+    def block(self, index: int) -> Array:
+        """Rows of a block, shape (b, D)."""
+        self._check()
+        return self._kept[index] if self._kept else self.X[self.blocks[index]]
+
+    def buffers(self, M: int) -> tuple[Array, Array, bool]:
+        """Room for T and T S, of all rows if they are to be kept or of a block, and which of the two."""
+        n = len(self.X)
+        keep = 2 * self.dtype.itemsize * n * M <= KEEP_BYTES
+        shape = (n if keep else min(n, self._size), M)
+        if self._T.shape != shape:
+            self._T, self._TS = (np.empty(shape, dtype=self.dtype) for _ in range(2))
+        return self._T, self._TS, keep
+
+
+class _Block(NamedTuple):
+    """Rows, their place in the buffers, T (b, M) and room for T S (b, M)."""
+
+    index: int
+    rows: slice
+    T: Array
+    TS: Array
+
+
+class _Walk:
+    """The walks over the rows that make one evaluation."""
+
+    def __init__(self, energy: Energy, basis: Basis, *, likelihood: Likelihood, mean: float) -> None:
+        self._energy, self._basis, self._likelihood, self._mean = energy, basis, likelihood, mean
+        self._features = basis.kernel.bind(basis.Z, single=energy.single)
+        self._T, self._TS, self._keep = energy.buffers(len(basis.Z))
+        self._whitener = np.ascontiguousarray(basis.L_inv.T, dtype=energy.dtype)
+        self._rest, self._free = np.empty(len(energy.X)), np.empty(len(energy.X), dtype=bool)
+        self._made = False  # whether T of all rows is there
+
+    def begin(self, sites: Sites) -> None:
+        """Take sites, and their q under this kernel."""
+        sums = _Sums(len(self._basis.Z), self._energy.dtype)
+        for block in self._blocks():
+            sums.add(block.T, c=sites.c[block.rows], d=sites.d[block.rows])
+        self._take(sites, sums, clipped=0)
+
+    def update(self) -> None:
+        """Update all sites in parallel, each from its own cavity."""
+        energy, sums = self._energy, _Sums(len(self._basis.Z), self._energy.dtype)
+        n = len(energy.X)
+        new, clipped = Sites(np.empty(n), np.empty(n)), 0
+        for block in self._blocks():
+            rows = block.rows
+            _, _, at = self._marginals(block)
+            c, d, wrong = matched(self._likelihood, energy.y[rows], at, power=energy.power, single=energy.single)
+            new.c[rows], new.d[rows] = c - d * self._mean, d  # of f without its mean
+            clipped += wrong
+            sums.add(block.T, c=new.c[rows], d=d)
+        self._take(new, sums, clipped=clipped)
+
+    def evaluate(self, *, jitter: float) -> Evaluation:
+        """F at the sites and its gradient."""
+        energy, basis, q, (c, d) = self._energy, self._basis, self._q, self._sites
+        n, M = len(energy.X), len(basis.Z)
+        value, least = q.log_normaliser(self._b), 1.0
+        g, h, by_var, slope = (np.empty(n) for _ in range(4))
+        p, R = np.zeros(M), np.zeros((M, M))
+        for block in self._blocks():
+            rows, T = block.rows, block.T
+            mu, r, at = self._marginals(block)
+            found = tilted(self._likelihood, energy.y[rows], at, power=energy.power, single=energy.single)
+            part = energies(found, at, c=c[rows], d=d[rows], mu=mu, r=r, power=energy.power)
+            value += part.value
+            least = min(least, float(at.u.min()))
+            g[rows], h[rows], by_var[rows] = part.g, part.h, part.by_var
+            slope[rows] = c[rows] - d[rows] * mu + part.by_mean
+            p += self._cast(part.by_mean) @ T
+            R += T.T @ (T * self._cast(part.by_var)[:, None])
+        h *= self._free  # a k̃ that was cut off stands still
+        dtheta, dZ = self._pull_back(p, R, slope=slope, h=h, by_var=by_var, jitter=jitter)
+        return Evaluation(value, dtheta, dZ, float(g.sum()), self._sites, basis, q, self._clipped, least)
+
+    def _pull_back(
+        self, p: Array, R: Array, *, slope: Array, h: Array, by_var: Array, jitter: float
+    ) -> tuple[Array, Array]:
+        """T̅ block by block: [diag(d) T, slope, c] [2 G̅; mᵀ; a̅ᵀ] and what scales T S and T; then through L."""
+        energy, basis, (c, d) = self._energy, self._basis, self._sites
+        S, m, M = self._q.covariance, self._q.mean, len(basis.Z)
+        a_bar = S @ p
+        G_bar = S @ R @ S + 0.5 * (np.outer(a_bar, m) + np.outer(m, a_bar))
+        right = self._cast(np.concatenate([-2.0 * G_bar, m[None], a_bar[None]]))
+        whitener = np.ascontiguousarray(self._whitener.T)
+        columns = self._cast(np.stack([d, slope, c, 2.0 * by_var - d, -2.0 * h])[:, :, None])
+        dtheta, dZ, Y = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape), np.zeros((M, M))
+        for block in self._blocks():
+            T, TS = block.T, block.TS
+            if not self._keep:
+                np.matmul(T, self._S, out=TS)
+            weight, slopes, pull, through, past = columns[:, block.rows]
+            left = np.empty((len(T), M + 2), dtype=energy.dtype)
+            work = left[:, :M]
+            np.multiply(T, weight, out=work)
+            left[:, M:] = np.concatenate([slopes, pull], axis=1)
+            T_bar = left @ right
+            T_bar += np.multiply(TS, through, out=work)
+            T_bar += np.multiply(T, past, out=work)
+            Y += T_bar.T @ T
+            X = energy.block(block.index)
+            self._features.cross(X)
+            # in the kernel's own memory order: a product of two orders costs a millisecond
+            K_bar = np.matmul(T_bar, whitener, out=np.empty(T_bar.shape, dtype=energy.dtype, order="F"))
+            part_theta, part_Z = self._features.pullback(K_bar)
+            dtheta += part_theta
+            dtheta += basis.kernel.diag_pullback(X, h[block.rows])
+            dZ += part_Z
+        part_theta, part_Z = basis.gram_pullback(np.asfortranarray(Y), jitter=jitter)
+        return dtheta + part_theta, dZ + part_Z
+
+    def _take(self, sites: Sites, sums: _Sums, *, clipped: int) -> None:
+        self._sites, self._clipped, self._b = sites, clipped, sums.b
+        self._q = GaussianQ.of_sites(sums.G, sums.b)
+        self._S, self._m = self._cast(self._q.covariance), self._cast(self._q.mean)
+
+    def _marginals(self, block: _Block) -> tuple[Array, Array, Cavity]:
+        """μ and r of a block and its rows' cavities; T S is left in its place."""
+        rows = block.rows
+        TS = np.matmul(block.T, self._S, out=block.TS)
+        mu, r = (block.T @ self._m).astype(np.float64), np.vecdot(block.T, TS).astype(np.float64)
+        c, d = self._sites.c[rows], self._sites.d[rows]
+        at = cavity(c, d, mu=mu, r=r, rest=self._rest[rows], power=self._energy.power)
+        return mu, r, at._replace(mean=at.mean + self._mean) if self._mean else at
+
+    def _blocks(self) -> Iterator[_Block]:
+        """T block by block, made on the first walk, or on each if it is not kept."""
+        energy, prior = self._energy, self._basis.kernel.constant_diag
+        for index, rows in enumerate(energy.blocks):
+            place = rows if self._keep else slice(0, rows.stop - rows.start)
+            T = self._T[place]
+            if not (self._keep and self._made):
+                X = energy.block(index)
+                np.matmul(self._features.cross(X), self._whitener, out=T)
+                kappa = self._basis.kernel.diag(X) if prior is None else prior
+                least = LEAST_REST_SINGLE * kappa if energy.single else LEAST_REST
+                rest = kappa - np.vecdot(T, T).astype(np.float64)
+                self._free[rows] = rest > least
+                self._rest[rows] = np.maximum(rest, least)
+            yield _Block(index, rows, T, self._TS[place])
+        self._made = True
+
+    def _cast(self, values: Array) -> Array:
+        return values.astype(self._energy.dtype, order="C")
+
+
+class _Sums:
+    """G and b, block by block."""
+
+    def __init__(self, M: int, dtype: np.dtype[Any]) -> None:
+        self.G, self.b = np.zeros((M, M)), np.zeros(M)
+        self._dtype = dtype
+
+    def add(self, T: Array, *, c: Array, d: Array) -> None:
+        scaled = T * np.sqrt(d).astype(self._dtype)[:, None]
+        self.G += scaled.T @ scaled  # numpy sees the one matrix: half the work
+        self.b += c.astype(self._dtype) @ T
