@@ -1,10 +1,20 @@
 """The methods that come with gpbench, one file for each paper, and rivals from other libraries."""
 
-from gpbench.bench.builtin import baselines, hensman2015, izmailov2016, rivals, sheth2015, villacampa2017, wenzel2019
+from gpbench.bench.builtin import (
+    baselines,
+    beyond,
+    hensman2015,
+    izmailov2016,
+    rivals,
+    sheth2015,
+    villacampa2017,
+    wenzel2019,
+)
 
 __all__ = ["BUILT_IN"]
 
 BUILT_IN = (
+    *beyond.METHODS,
     *wenzel2019.METHODS,
     *baselines.METHODS,
     *hensman2015.METHODS,

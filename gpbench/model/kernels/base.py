@@ -199,7 +199,7 @@ def check_inputs(Z: Array, wanted: int | None, kind: str) -> Array:
     return Z
 
 
-def row_type(single: bool) -> type[np.floating]:
+def row_type(*, single: bool) -> type[np.floating]:
     """The type of the rows' matrices."""
     return np.float32 if single else np.float64
 
@@ -261,7 +261,7 @@ class White(Leaf):
 
 class _WhiteFeatures(Features):
     def __init__(self, kernel: White, Z: Array, *, single: bool) -> None:
-        self._shape, self._dtype = check_inputs(Z, None, kernel.kind).shape, row_type(single)
+        self._shape, self._dtype = check_inputs(Z, None, kernel.kind).shape, row_type(single=single)
         self._variance = kernel.variance
 
     def cross(self, X: Array) -> Array:
@@ -374,7 +374,7 @@ class _SumFeatures(Features):
         self._white = [isinstance(part, White) for part in kernel.parts]
         self._noise = sum(part.variance for part in kernel.parts if isinstance(part, White))
         self._smooth = [part for part, white in zip(self._parts, self._white, strict=True) if not white]
-        self._k = np.empty((0, Z.shape[0]), dtype=row_type(single), order="F")
+        self._k = np.empty((0, Z.shape[0]), dtype=row_type(single=single), order="F")
 
     def cross(self, X: Array) -> Array:
         first = self._smooth[0].cross(X)

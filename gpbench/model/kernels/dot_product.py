@@ -69,7 +69,7 @@ class Linear(Leaf):
 class _LinearFeatures(Features):
     def __init__(self, kernel: Linear, Z: Array, *, single: bool) -> None:
         self._z = check_inputs(Z, kernel.theta.size, kernel.kind)
-        self._variances, self._dtype = kernel.variances, row_type(single)
+        self._variances, self._dtype = kernel.variances, row_type(single=single)
         self._right = np.ascontiguousarray(self._z * self._variances, dtype=self._dtype).T
         self._x = np.empty((0, self._z.shape[1]), dtype=self._dtype)
         self._k = np.empty((0, self._z.shape[0]), dtype=self._dtype, order="F")
@@ -150,7 +150,7 @@ class _QuadraticFeatures(Features):
         self._variance, self._scale = kernel.variance, 1.0 / kernel.lengthscale
         self._z = check_inputs(Z, None, kernel.kind) * self._scale
         m, d = self._z.shape
-        self._dtype = row_type(single)
+        self._dtype = row_type(single=single)
         self._right = self._z.T.astype(self._dtype)
         self._x = np.empty((0, d), dtype=self._dtype)
         self._u, self._k = (np.empty((0, m), dtype=self._dtype, order="F") for _ in range(2))

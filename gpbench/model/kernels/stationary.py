@@ -122,7 +122,7 @@ class StationaryFeatures(Features):
     """
 
     def __init__(self, kernel: Stationary, Z: Array, *, single: bool) -> None:
-        self._dtype = row_type(single)
+        self._dtype = row_type(single=single)
         ell = kernel.lengthscales
         self._isotropic = ell.size == 1
         Z = check_inputs(Z, None if self._isotropic else ell.size, kernel.kind)

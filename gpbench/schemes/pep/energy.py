@@ -44,7 +44,7 @@ import numpy as np
 
 from gpbench.model.basis import BLOCK_ROWS, Basis, row_blocks
 from gpbench.model.gaussian import GaussianQ
-from gpbench.schemes.pep.rows import Cavity, cavity, energies, matched, tilted
+from gpbench.schemes.pep.rows import Cavity, cavity, energies, free_gradient, matched, tilted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,10 +79,9 @@ class Evaluation:
     ----------
     value : float
         F (nats).
-    dtheta, dZ : (P,), (M, D)
-        Its gradient in ``kernel.theta`` and Z.
-    dmean : float
-        Its gradient in the constant mean of f.
+    gradient : dict
+        Its gradient in ``theta`` (P,) of the kernel, ``Z`` (M, D), the constant ``mean`` of f (1,), and ``free`` (k,),
+        the likelihood's own parameters.
     sites : Sites
     basis : Basis
     q : GaussianQ
@@ -94,9 +93,7 @@ class Evaluation:
     """
 
     value: float
-    dtheta: Array
-    dZ: Array
-    dmean: float
+    gradient: dict[str, Array]
     sites: Sites
     basis: Basis
     q: GaussianQ
@@ -138,7 +135,7 @@ class Energy:
         self._check, self._size = check, size
         self._kept: list[Array] = []
         if self.dtype.itemsize * len(X) * X.shape[1] <= KEEP_BYTES:
-            self._kept = [X[rows].astype(self.dtype, order="C") for rows in self.blocks]
+            self._kept = [self._read(rows) for rows in self.blocks]
         self._T, self._TS = (np.empty((0, 0), dtype=self.dtype) for _ in range(2))
 
     def at(
@@ -180,10 +177,18 @@ class Energy:
             walk.update()
         return walk.evaluate(jitter=jitter)
 
+    def sites_of(self, basis: Basis, q: GaussianQ, *, likelihood: Likelihood, mean: float = 0.0) -> Sites:
+        """The sites to go on with from a q that other rows have made: one update in which q itself is the cavity."""
+        walk = _Walk(self, basis, likelihood=likelihood, mean=mean)
+        return walk.of_others(q)
+
     def block(self, index: int) -> Array:
         """Rows of a block, shape (b, D)."""
         self._check()
-        return self._kept[index] if self._kept else self.X[self.blocks[index]]
+        return self._kept[index] if self._kept else self._read(self.blocks[index])
+
+    def _read(self, rows: slice) -> Array:
+        return self.X[rows].astype(self.dtype, order="C")
 
     def buffers(self, M: int) -> tuple[Array, Array, bool]:
         """Room for T and T S, of all rows if they are to be kept or of a block, and which of the two."""
@@ -198,7 +203,7 @@ class Energy:
 class _Block(NamedTuple):
     """Rows, their place in the buffers, T (b, M) and room for T S (b, M)."""
 
-    index: int
+    number: int
     rows: slice
     T: Array
     TS: Array
@@ -222,6 +227,13 @@ class _Walk:
             sums.add(block.T, c=sites.c[block.rows], d=sites.d[block.rows])
         self._take(sites, sums, clipped=0)
 
+    def of_others(self, q: GaussianQ) -> Sites:
+        """The sites of one update in which a row has no share of q."""
+        none = np.zeros(len(self._energy.X))
+        self._set(Sites(none, none), q)
+        self.update()
+        return self._sites
+
     def update(self) -> None:
         """Update all sites in parallel, each from its own cavity."""
         energy, sums = self._energy, _Sums(len(self._basis.Z), self._energy.dtype)
@@ -242,13 +254,15 @@ class _Walk:
         n, M = len(energy.X), len(basis.Z)
         value, least = q.log_normaliser(self._b), 1.0
         g, h, by_var, slope = (np.empty(n) for _ in range(4))
-        p, R = np.zeros(M), np.zeros((M, M))
+        p, R, dfree = np.zeros(M), np.zeros((M, M)), np.zeros(len(self._likelihood.free))
         for block in self._blocks():
             rows, T = block.rows, block.T
             mu, r, at = self._marginals(block)
             found = tilted(self._likelihood, energy.y[rows], at, power=energy.power, single=energy.single)
             part = energies(found, at, c=c[rows], d=d[rows], mu=mu, r=r, power=energy.power)
             value += part.value
+            if dfree.size:
+                dfree += free_gradient(self._likelihood, energy.y[rows], at, power=energy.power)
             least = min(least, float(at.u.min()))
             g[rows], h[rows], by_var[rows] = part.g, part.h, part.by_var
             slope[rows] = c[rows] - d[rows] * mu + part.by_mean
@@ -256,7 +270,8 @@ class _Walk:
             R += T.T @ (T * self._cast(part.by_var)[:, None])
         h *= self._free  # a k̃ that was cut off stands still
         dtheta, dZ = self._pull_back(p, R, slope=slope, h=h, by_var=by_var, jitter=jitter)
-        return Evaluation(value, dtheta, dZ, float(g.sum()), self._sites, basis, q, self._clipped, least)
+        gradient = {"theta": dtheta, "Z": dZ, "mean": np.array([g.sum()]), "free": dfree}
+        return Evaluation(value, gradient, self._sites, basis, q, self._clipped, least)
 
     def _pull_back(
         self, p: Array, R: Array, *, slope: Array, h: Array, by_var: Array, jitter: float
@@ -283,7 +298,7 @@ class _Walk:
             T_bar += np.multiply(TS, through, out=work)
             T_bar += np.multiply(T, past, out=work)
             Y += T_bar.T @ T
-            X = energy.block(block.index)
+            X = energy.block(block.number)
             self._features.cross(X)
             # in the kernel's own memory order: a product of two orders costs a millisecond
             K_bar = np.matmul(T_bar, whitener, out=np.empty(T_bar.shape, dtype=energy.dtype, order="F"))
@@ -295,9 +310,12 @@ class _Walk:
         return dtheta + part_theta, dZ + part_Z
 
     def _take(self, sites: Sites, sums: _Sums, *, clipped: int) -> None:
-        self._sites, self._clipped, self._b = sites, clipped, sums.b
-        self._q = GaussianQ.of_sites(sums.G, sums.b)
-        self._S, self._m = self._cast(self._q.covariance), self._cast(self._q.mean)
+        self._clipped, self._b = clipped, sums.b
+        self._set(sites, GaussianQ.of_sites(sums.G, sums.b))
+
+    def _set(self, sites: Sites, q: GaussianQ) -> None:
+        self._sites, self._q = sites, q
+        self._S, self._m = self._cast(q.covariance), self._cast(q.mean)
 
     def _marginals(self, block: _Block) -> tuple[Array, Array, Cavity]:
         """μ and r of a block and its rows' cavities; T S is left in its place."""

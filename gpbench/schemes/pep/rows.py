@@ -1,4 +1,4 @@
-"""What power EP does with a row: its cavity, the tilted integral with its derivatives, its site, its share of the energy.
+"""What power EP does with a row: its cavity, its tilted integral with derivatives, its site, its share of the energy.
 
 =========  ==================================================================================  =======
 symbol     meaning                                                                             shape
@@ -14,21 +14,21 @@ N          2 c μ - d μ² - a c² r                                            
 =========  ==================================================================================  =======
 
 The three steps of power EP (Bui, Yan and Turner 2017, section 3): 1. deletion, which gives the cavity; 2. projection:
-the moments of the tilted distribution are matched, for which the derivatives g and h suffice; 3. update: the new site is
-what the match adds to the cavity, divided by a. For a <= 1/2 the cavity is never far from q, 1/2 < u <= 1, and for a
+the moments of the tilted distribution are matched, for which the derivatives g and h suffice; 3. update: the new site
+is what the match adds to the cavity, divided by a. For a <= 1/2 the cavity is never far from q, 1/2 < u <= 1, and for a
 log-concave likelihood 0 <= β s < 1, so that all rows can be updated at once and without damping.
 
-For a = 0 the tilted integral becomes the expectation of log p, the site d = -2h, c = g - 2hμ, and the energy the bound of
-the sparse KL method: the update is then a step of length 1 along the natural gradient (Khan and Lin 2017).
+For a = 0 the tilted integral becomes the expectation of log p, the site d = -2h, c = g - 2hμ, and the energy the bound
+of the sparse KL method: the update is then a step of length 1 along the natural gradient (Khan and Lin 2017).
 
-Integrals are by Gauss-Hermite quadrature and g and h are the derivatives of the quadrature, not of the integral, so that
-the gradient of the energy is exact. Twelve nodes do not keep β s below 1 where s is above 30 or so; rows in which one of
-the two clips would act are integrated again with 64, and what is clipped then is counted.
+Integrals are by Gauss-Hermite quadrature, and g and h are the derivatives of the quadrature, not of the integral, so
+that the gradient of the energy is exact. Twelve nodes do not keep β s below 1 where s is above 30 or so; rows in which
+one of the two clips would act are integrated again with 64, and what is clipped then is counted.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,10 +40,13 @@ if TYPE_CHECKING:
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels
 
-__all__ = ["Cavity", "Energies", "Tilted", "cavity", "energies", "matched", "tilted"]
+__all__ = ["Cavity", "Energies", "Tilted", "cavity", "energies", "first_sites", "free_gradient", "matched", "tilted"]
 
 NODES = 12
 FINE_NODES = 64
+NEWTON_STEPS = 20
+WIDE = 0.1
+"""Precision of the prior under which a row's mode is looked for where there are more than two outcomes."""
 LEAST_LEFT = 1e-6
 """Least u and least 1 - β r/u: at a = 1 a site may hold all that is known of its row."""
 
@@ -88,7 +91,7 @@ class Energies(NamedTuple):
 
 
 def cavity(c: Array, d: Array, *, mu: Array, r: Array, rest: Array, power: float) -> Cavity:
-    """q without ``power`` of each row's own site; ``rest`` is k̃."""
+    """Q without ``power`` of each row's own site; ``rest`` is k̃."""
     u = np.maximum(1.0 - power * d * r, LEAST_LEFT)
     through = r / u
     return Cavity(u, (mu - power * c * r) / u, through + rest, through)
@@ -124,7 +127,7 @@ def tilted(
         z = signs * mean / np.sqrt(total)
         ratio = mills(z)
         return Tilted(log_ndtr(z), signs * ratio / np.sqrt(total), -0.5 * z * ratio / total)
-    dtype = np.float32 if single and isinstance(likelihood, Bernoulli) else np.float64
+    dtype: Any = np.float32 if single and isinstance(likelihood, Bernoulli) else np.float64
     x, weights = hermite(nodes)
     root = np.sqrt(var)
     f = root.astype(dtype) * x.astype(dtype)[:, None]
@@ -174,9 +177,7 @@ def _beta(found: Tilted, at: Cavity, *, power: float) -> tuple[Array, Array]:
     return beta, 1.0 - beta * at.through
 
 
-def energies(
-    found: Tilted, at: Cavity, *, c: Array, d: Array, mu: Array, r: Array, power: float
-) -> Energies:
+def energies(found: Tilted, at: Cavity, *, c: Array, d: Array, mu: Array, r: Array, power: float) -> Energies:
     """The rows' part of the energy and its derivatives, sites held."""
     u, (e, g, h) = at.u, found
     N = c * (2.0 * mu) - d * (mu * mu) - (power * r) * (c * c)
@@ -189,3 +190,39 @@ def energies(
     else:
         value -= 0.5 * float(np.log(u).sum()) / power
     return Energies(value, by_mean, by_var, h, g)
+
+
+def first_sites(likelihood: Likelihood, y: Labels, mean: float) -> tuple[Array, Array]:
+    """The sites c and d that Laplace's method sets at each row's own mode under a wide prior (logit: c = y/2, d = 1/4).
+
+    Newton's steps in f - mean, shortened to 1, from 0; with two classes that is the one step from there, since the mode
+    says nothing of a label.
+    """
+    f = np.zeros(len(y))
+    steps = 0 if isinstance(likelihood, Bernoulli) else NEWTON_STEPS
+    for _ in range(steps):
+        slope, curvature = likelihood.derivatives(y, f + mean)
+        step = (slope - WIDE * f) / (WIDE - curvature)
+        f += np.clip(step, -1.0, 1.0)
+    slope, curvature = likelihood.derivatives(y, f + mean)
+    return slope - curvature * f, -np.minimum(curvature, 0.0)
+
+
+def free_gradient(likelihood: Likelihood, y: Labels, at: Cavity, *, power: float) -> Array:
+    """Derivatives Σ ∂e/∂ψ in the likelihood's own parameters, shape (k,)."""
+    if power == 0.0:
+        return likelihood.free_gradient(y, at.mean, at.var)
+    if isinstance(likelihood, Gaussian):
+        own = likelihood.variance / power
+        wide = own + at.var
+        by_log = (np.square(y - at.mean) / wide - 1.0) * own / wide + 1.0
+        return np.array([0.5 * float((by_log / power - 1.0).sum())])
+    x, weights = hermite(NODES)
+    f = at.mean + np.sqrt(at.var) * x[:, None]
+    p = power * likelihood.log_density(y, f)
+    p -= p.max(axis=0)
+    np.exp(p, out=p)
+    p *= weights[:, None]
+    p /= p.sum(axis=0)
+    by_node = likelihood.free_derivatives(np.tile(y, len(x)), f.ravel())[0]
+    return np.asarray(by_node @ p.ravel())
