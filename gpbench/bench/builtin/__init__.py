@@ -14,8 +14,8 @@ from gpbench.bench.builtin import (
 __all__ = ["BUILT_IN"]
 
 BUILT_IN = (
-    *beyond.METHODS,
     *wenzel2019.METHODS,
+    *beyond.METHODS,
     *baselines.METHODS,
     *hensman2015.METHODS,
     *izmailov2016.METHODS,
