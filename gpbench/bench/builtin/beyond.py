@@ -15,7 +15,7 @@ METHODS = (
         checking=Checking(
             short={"precision": "double"},
             settled={"precision": "double"},
-            acts_with={"stages": {"stages": "3x40,40xall"}, "batch_size": {"stages": "2x40,5xtail", "batch_size": 20}},
+            acts_with={"stages": {"stages": "3x10,40xall"}, "batch_size": {"stages": "2x10,5xtail", "batch_size": 20}},
         ),
     ),
 )

@@ -137,6 +137,7 @@ class Energy:
         if self.dtype.itemsize * len(X) * X.shape[1] <= KEEP_BYTES:
             self._kept = [self._read(rows) for rows in self.blocks]
         self._T, self._TS = (np.empty((0, 0), dtype=self.dtype) for _ in range(2))
+        self._work: list[Array] = []
 
     def at(
         self,
@@ -197,7 +198,14 @@ class Energy:
         shape = (n if keep else min(n, self._size), M)
         if self._T.shape != shape:
             self._T, self._TS = (np.empty(shape, dtype=self.dtype) for _ in range(2))
+            rows = min(n, self._size)
+            self._work = [np.empty((rows, width), dtype=self.dtype) for width in (M, M + 2, M)]
+            self._work.append(np.empty((rows, M), dtype=self.dtype, order="F"))
         return self._T, self._TS, keep
+
+    def work(self, rows: int) -> list[Array]:
+        """Room for a block (b, M), (b, M + 2), (b, M), and (b, M) in Fortran's order: fresh memory costs a pass."""
+        return [each[:rows] for each in self._work]
 
 
 class _Block(NamedTuple):
@@ -224,7 +232,8 @@ class _Walk:
         """Take sites, and their q under this kernel."""
         sums = _Sums(len(self._basis.Z), self._energy.dtype)
         for block in self._blocks():
-            sums.add(block.T, c=sites.c[block.rows], d=sites.d[block.rows])
+            work = self._energy.work(len(block.T))[0]
+            sums.add(block.T, c=sites.c[block.rows], d=sites.d[block.rows], work=work)
         self._take(sites, sums, clipped=0)
 
     def of_others(self, q: GaussianQ) -> Sites:
@@ -245,7 +254,7 @@ class _Walk:
             c, d, wrong = matched(self._likelihood, energy.y[rows], at, power=energy.power, single=energy.single)
             new.c[rows], new.d[rows] = c - d * self._mean, d  # of f without its mean
             clipped += wrong
-            sums.add(block.T, c=new.c[rows], d=d)
+            sums.add(block.T, c=new.c[rows], d=d, work=energy.work(len(c))[0])
         self._take(new, sums, clipped=clipped)
 
     def evaluate(self, *, jitter: float) -> Evaluation:
@@ -267,7 +276,7 @@ class _Walk:
             g[rows], h[rows], by_var[rows] = part.g, part.h, part.by_var
             slope[rows] = c[rows] - d[rows] * mu + part.by_mean
             p += self._cast(part.by_mean) @ T
-            R += T.T @ (T * self._cast(part.by_var)[:, None])
+            R += T.T @ np.multiply(T, self._cast(part.by_var)[:, None], out=energy.work(len(T))[0])
         h *= self._free  # a k̃ that was cut off stands still
         dtheta, dZ = self._pull_back(p, R, slope=slope, h=h, by_var=by_var, jitter=jitter)
         gradient = {"theta": dtheta, "Z": dZ, "mean": np.array([g.sum()]), "free": dfree}
@@ -290,19 +299,17 @@ class _Walk:
             if not self._keep:
                 np.matmul(T, self._S, out=TS)
             weight, slopes, pull, through, past = columns[:, block.rows]
-            left = np.empty((len(T), M + 2), dtype=energy.dtype)
-            work = left[:, :M]
-            np.multiply(T, weight, out=work)
+            work, left, T_bar, K_bar = energy.work(len(T))
+            np.multiply(T, weight, out=left[:, :M])
             left[:, M:] = np.concatenate([slopes, pull], axis=1)
-            T_bar = left @ right
+            np.matmul(left, right, out=T_bar)
             T_bar += np.multiply(TS, through, out=work)
             T_bar += np.multiply(T, past, out=work)
             Y += T_bar.T @ T
             X = energy.block(block.number)
             self._features.cross(X)
             # in the kernel's own memory order: a product of two orders costs a millisecond
-            K_bar = np.matmul(T_bar, whitener, out=np.empty(T_bar.shape, dtype=energy.dtype, order="F"))
-            part_theta, part_Z = self._features.pullback(K_bar)
+            part_theta, part_Z = self._features.pullback(np.matmul(T_bar, whitener, out=K_bar))
             dtheta += part_theta
             dtheta += basis.kernel.diag_pullback(X, h[block.rows])
             dZ += part_Z
@@ -354,7 +361,7 @@ class _Sums:
         self.G, self.b = np.zeros((M, M)), np.zeros(M)
         self._dtype = dtype
 
-    def add(self, T: Array, *, c: Array, d: Array) -> None:
-        scaled = T * np.sqrt(d).astype(self._dtype)[:, None]
+    def add(self, T: Array, *, c: Array, d: Array, work: Array) -> None:
+        scaled = np.multiply(T, np.sqrt(d).astype(self._dtype)[:, None], out=work)
         self.G += scaled.T @ scaled  # numpy sees the one matrix: half the work
         self.b += c.astype(self._dtype) @ T
