@@ -94,7 +94,7 @@ def sequence(rng):
 
 
 def of_pep(X, y, *, evaluations, steps):
-    """What measures an evaluation of pep for 1,000 rows, and a step of its tail on 1,000, each from a fit of its own."""
+    """What measures an evaluation of pep for 1,000 rows and a step of its tail on 1,000, each by a fit of its own."""
 
     def measured(stages, iterations, warm):
         return per_iteration("pep", X, y, M=M, iterations=iterations, warm=warm, stages=stages, tolerance=0.0)

@@ -130,6 +130,14 @@ class Features(ABC):
         """Gradients (dtheta (P,), dZ (m, d)) from the adjoint G (b, m) of the last ``cross``."""
 
     @abstractmethod
+    def hand_over(self) -> Any:
+        """What ``pullback`` needs of the last ``cross``, not to be overwritten by the next, for ``take_back``."""
+
+    @abstractmethod
+    def take_back(self, held: Any) -> None:
+        """Go back to the ``cross`` that handed this over: the next ``pullback`` belongs to it."""
+
+    @abstractmethod
     def gram(self) -> Array:
         """Kernel matrix k(Z, Z) with white noise on its diagonal, shape (m, m), Fortran-ordered, a new array."""
 
@@ -272,6 +280,12 @@ class _WhiteFeatures(Features):
     def pullback(self, G: Array) -> tuple[Array, Array]:  # noqa: ARG002 - cross does not depend on the variance
         return np.zeros(1), np.zeros(self._shape)
 
+    def hand_over(self) -> None:
+        pass
+
+    def take_back(self, held: None) -> None:
+        pass
+
     def gram(self) -> Array:
         return np.asfortranarray(np.diag(np.full(self._shape[0], self._variance)))
 
@@ -393,6 +407,13 @@ class _SumFeatures(Features):
             for part, white in zip(self._parts, self._white, strict=True)
         ]
         return np.concatenate([dtheta for dtheta, _ in pieces]), _total([dZ for _, dZ in pieces if dZ is not None])
+
+    def hand_over(self) -> list[Any]:
+        return [part.hand_over() for part in self._parts]
+
+    def take_back(self, held: list[Any]) -> None:
+        for part, own in zip(self._parts, held, strict=True):
+            part.take_back(own)
 
     def gram(self) -> Array:
         total = _total([part.gram() for part in self._smooth])

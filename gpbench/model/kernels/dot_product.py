@@ -77,7 +77,7 @@ class _LinearFeatures(Features):
     def cross(self, X: Array) -> Array:
         if X.shape[1] != self._z.shape[1]:
             raise UsageError(f"expected rows with {self._z.shape[1]} columns, as Z has; got {X.shape[1]}")
-        if X.shape[0] != self._k.shape[0]:
+        if X.shape[0] != self._x.shape[0]:
             self._k = np.empty((X.shape[0], self._z.shape[0]), dtype=self._dtype, order="F")
             self._x = np.empty(X.shape, dtype=self._dtype)
         self._x[...] = X  # the caller may reuse its buffer before it asks for the pullback
@@ -86,6 +86,13 @@ class _LinearFeatures(Features):
     def pullback(self, G: Array) -> tuple[Array, Array]:
         moment = np.matmul(G.T, self._x)  # GᵀX, (m, d)
         return self._variances * np.einsum("md,md->d", moment, self._z), moment * self._variances
+
+    def hand_over(self) -> Array:
+        held, self._x = self._x, np.empty_like(self._x)
+        return held
+
+    def take_back(self, held: Array) -> None:
+        self._x = held
 
     def gram(self) -> Array:
         right = (self._z * self._variances).T
@@ -158,7 +165,7 @@ class _QuadraticFeatures(Features):
     def cross(self, X: Array) -> Array:
         if X.shape[1] != self._z.shape[1]:
             raise UsageError(f"expected rows with {self._z.shape[1]} columns, as Z has; got {X.shape[1]}")
-        if X.shape[0] != self._k.shape[0]:
+        if X.shape[0] != self._x.shape[0]:
             shape = X.shape[0], self._z.shape[0]
             self._u, self._k = (np.empty(shape, dtype=self._dtype, order="F") for _ in range(2))
             self._x = np.empty(X.shape, dtype=self._dtype)
@@ -170,6 +177,14 @@ class _QuadraticFeatures(Features):
 
     def pullback(self, G: Array) -> tuple[Array, Array]:
         return self._gradients(G, self._x, self._u)
+
+    def hand_over(self) -> tuple[Array, Array]:
+        held = self._x, self._u
+        self._x, self._u = np.empty_like(self._x), np.empty_like(self._u)
+        return held
+
+    def take_back(self, held: tuple[Array, Array]) -> None:
+        self._x, self._u = held
 
     def gram(self) -> Array:
         u = self._gram()

@@ -99,7 +99,7 @@ class Stationary(Leaf):
 class _Work:
     """Buffers for one number of rows; allocated again only when that number changes."""
 
-    __slots__ = ("e", "k", "left", "rows", "squares", "w", "x")
+    __slots__ = ("e", "k", "left", "rows", "squares", "x")
 
     def __init__(self, rows: int, *, d: int, m: int, dtype: type[np.floating]) -> None:
         self.rows = rows
@@ -109,7 +109,6 @@ class _Work:
         self.squares = self.left[:, d]
         self.k = np.empty((rows, m), dtype=dtype, order="F")
         self.e = self.k  # the SE's profile is its own derivative; Matérn's gets a buffer at its first evaluation
-        self.w = np.empty((rows, m), dtype=dtype, order="F")
 
 
 class StationaryFeatures(Features):
@@ -141,6 +140,7 @@ class StationaryFeatures(Features):
         self._right[d + 1] = delta
         # of the rows, in their type; all else about Z stays in float64
         self._rows = self._right.astype(self._dtype), self._scale.astype(self._dtype)
+        self._w: Array | None = None  # room for W
         self._work: _Work | None = None
         self._own: _Work | None = None  # k(Z, Z), when it is asked for
 
@@ -173,6 +173,15 @@ class StationaryFeatures(Features):
             raise UsageError("pullback belongs to the last cross; there was none")
         return self._gradients(G, self._work)
 
+    def hand_over(self) -> _Work | None:
+        """What ``pullback`` needs of the last ``cross``."""
+        held, self._work = self._work, None
+        return held
+
+    def take_back(self, held: _Work | None) -> None:
+        """Go back to the ``cross`` that handed this over."""
+        self._work = held
+
     def gram(self) -> Array:
         """Kernel matrix k(Z, Z), shape (m, m), a new array."""
         return self._gram().k.copy(order="F")
@@ -202,11 +211,14 @@ class StationaryFeatures(Features):
 
     def _gradients(self, G: Array, work: _Work) -> tuple[Array, Array]:
         d = self._scale.size
-        W = np.multiply(G, work.k, out=work.w)
+        out = self._w
+        if out is None or out.shape != work.k.shape or out.dtype != work.k.dtype:
+            out = self._w = np.empty_like(work.k)
+        W = np.multiply(G, work.k, out=out)
         dlog_variance = None
         if work.e is not work.k:
             dlog_variance = W.sum()
-            W = np.multiply(G, work.e, out=work.w)
+            W = np.multiply(G, work.e, out=out)
         Q = np.matmul(W.T, work.left)  # Wᵀx̂, (m, d+2)
         moment, columns = Q[:, :d], Q[:, d + 1]  # Wᵀx̃ and Wᵀ1
         dZ = (moment - columns[:, None] * self._z) * self._scale
@@ -238,9 +250,10 @@ class _SEFeatures(StationaryFeatures):
         return 1.0, -0.5, self._log_variance - 0.5 * self._z_squares  # x̂ẑᵀ = log σ² - r̃²/2
 
     def _profile(self, work: _Work) -> None:
-        np.minimum(work.k, self._log_variance, out=work.k)
         if work.k.dtype == np.float32:  # e^-35 is nothing, and float32's denormal numbers cost ten times as much
-            np.maximum(work.k, self._log_variance - 35.0, out=work.k)
+            np.clip(work.k, self._log_variance - 35.0, self._log_variance, out=work.k)
+        else:
+            np.minimum(work.k, self._log_variance, out=work.k)
         np.exp(work.k, out=work.k)
 
 
