@@ -4,6 +4,7 @@
 symbol     meaning                                                                             shape
 =========  ==================================================================================  ========
 n, D, M    rows, inputs, inducing inputs
+F          latent functions: 1, or one for each class; all below is of one of them
 Z, u       inducing inputs and the function's values there, u = L v                            (M, D), (M,)
 K_mm, L    k(Z, Z) with jitter, and its lower Cholesky factor                                  (M, M)
 T          whitened features K_nm L⁻ᵀ of rows, row t_n                                         (n, M)
@@ -12,17 +13,18 @@ c, d       sites: row n is replaced by exp(c f - ½ d f²)                      
 G, b       Tᵀ diag(d) T and Tᵀ c                                                               (M, M), (M,)
 m, S, C    q(v) = N(m, S), S = (I + G)⁻¹, m = S b, I + G = C Cᵀ                                 (M,), (M, M)
 μ, r       T m and the diagonal of T S Tᵀ                                                      (n,)
-F          the energy, power EP's log evidence                                                 scalar
-p_μ, p_r   ∂F/∂μ and ∂F/∂r beyond the sites' own part: 0 at the fixed point                    (n,)
-A̅          adjoint ∂F/∂A of an array A, sites held                                             as A
+E          the energy, power EP's log evidence                                                 scalar
+p_μ, p_r   ∂E/∂μ and ∂E/∂r beyond the sites' own part: 0 at the fixed point                    (n,)
+A̅          adjoint ∂E/∂A of an array A, sites held                                             as A
 =========  ==================================================================================  ========
 
-    F = ½ bᵀm - Σ log C_jj + Σ_n [e_n - N_n/(2u_n) - log(u_n)/(2a)],
+    E = ½ bᵀm - Σ log C_jj + Σ_n [e_n - N_n/(2u_n) - log(u_n)/(2a)],
 
-its rows as in :mod:`gpbench.schemes.pep.rows`: the energy of Bui, Yan and Turner 2017, a lower bound for a = 0 and EP's
-approximation of the log evidence under FITC for a = 1. At EP's fixed point it does not change with the sites, and its
-gradient is that at sites held; here the gradient is exact at *any* sites, so that the sites need not be settled before
-the kernel moves: one update inside each evaluation is enough. With a̅ = S Tᵀ p_μ and R = Tᵀ diag(p_r) T,
+its rows as in :mod:`gpbench.schemes.pep.rows`, all but e summed over latent functions too: the energy of Bui, Yan and
+Turner 2017, a lower bound for a = 0 and EP's approximation of the log evidence under FITC for a = 1. At EP's fixed point
+it does not change with the sites, and its gradient is that at sites held; here the gradient is exact at *any* sites, so
+that the sites need not be settled before the kernel moves: one update inside each evaluation is enough. With
+a̅ = S Tᵀ p_μ and R = Tᵀ diag(p_r) T,
 
     G̅ = -S R S - ½ (a̅ mᵀ + m a̅ᵀ),
     T̅ = (c - d μ + p_μ) mᵀ + c a̅ᵀ + diag(2 p_r - d) T S + 2 diag(d) T G̅ - 2 diag(h) T,
@@ -30,7 +32,7 @@ the kernel moves: one update inside each evaluation is enough. With a̅ = S Tᵀ
 and K̅_nm = T̅ L⁻¹; through L goes T̅ᵀT (see :mod:`gpbench.model.basis`), and the adjoint of k̃ is h.
 
 An evaluation walks over blocks of rows four times: for G and b of the sites under this kernel; for the new sites and
-their G and b; for F; for the gradient. K_nm, T and T S are kept from one walk to the next as long as they fit
+their G and b; for E; for the gradient. K_nm, T and T S are kept from one walk to the next as long as they fit
 ``KEEP_BYTES`` and made again otherwise, so that memory does not grow with n beyond c and d. Blocks are float32, which
 halves the time; what is summed over blocks, and all that is (M, M) or (n,), is float64.
 """
@@ -48,7 +50,7 @@ from gpbench.model.gaussian import GaussianQ
 from gpbench.schemes.pep.rows import Cavity, cavity, energies, free_gradient, matched, tilted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from gpbench.model.kernels import Kernel
     from gpbench.model.likelihoods import Likelihood
@@ -66,7 +68,7 @@ LEAST_REST_SINGLE = 1e-5
 
 
 class Sites(NamedTuple):
-    """c and d of all rows, each (n,)."""
+    """c and d of all rows and latent functions, each (F, n)."""
 
     c: Array
     d: Array
@@ -74,21 +76,20 @@ class Sites(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The energy at a kernel, Z and sites.
+    """The energy at kernels, inducing inputs and sites.
 
     Attributes
     ----------
     value : float
-        F (nats).
+        E (nats).
     gradient : dict
-        Its gradient in ``theta`` (P,) of the kernel, ``Z`` (M, D), the constant ``mean`` of f (1,), and ``free`` (k,),
-        the likelihood's own parameters.
+        Its gradient in ``theta0`` (P,) and ``Z0`` (M, D) of the first latent function, and so on; in the constant
+        ``mean`` of f (1,); and in ``free`` (k,), the likelihood's own parameters.
     sites : Sites
-    basis : Basis
-    q : GaussianQ
-        That the sites make.
+    bases, qs : tuple
+        Of each latent function; q is what the sites make.
     clipped : int
-        Rows in which a clip acted on the new site.
+        Rows in which a clip acted on a new site.
     least_left : float
         Least u.
     """
@@ -96,14 +97,14 @@ class Evaluation:
     value: float
     gradient: dict[str, Array]
     sites: Sites
-    basis: Basis
-    q: GaussianQ
+    bases: tuple[Basis, ...]
+    qs: tuple[GaussianQ, ...]
     clipped: int
     least_left: float
 
 
 class Energy:
-    """F of some rows.
+    """E of some rows.
 
     Parameters
     ----------
@@ -133,31 +134,30 @@ class Energy:
         self.X, self.y, self.power, self.single = X, np.asarray(y), power, single
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self.blocks = list(row_blocks(len(X), size))
-        self._check, self._size = check, size
+        self._check = check
         self._kept: list[Array] = []
         if self.dtype.itemsize * len(X) * X.shape[1] <= KEEP_BYTES:
             self._kept = [self._read(rows) for rows in self.blocks]
-        self._M = 0
-        self._pairs: list[tuple[Array, Array]] = []
-        self._work: dict[int, tuple[Array, Array, Array]] = {}
+        self._rooms: dict[tuple[int, ...], Array] = {}
 
     def at(
         self,
-        kernel: Kernel,
-        Z: Array,
+        kernels: Sequence[Kernel],
+        inducing: Sequence[Array],
         *,
         likelihood: Likelihood,
         sites: Sites,
         mean: float = 0.0,
         jitter: float = JITTER,
         updates: int = 1,
+        rate: float = 1.0,
     ) -> Evaluation:
         """The energy and its gradient after some updates of the sites, by default one.
 
         Parameters
         ----------
-        kernel : Kernel
-        Z : (M, D)
+        kernels, inducing : sequences
+            Kernel and Z (M, D) of each latent function.
         likelihood : Likelihood
         sites : Sites
             To begin from.
@@ -167,214 +167,266 @@ class Energy:
             Relative.
         updates : int
             Of all sites.
+        rate : float
+            How far each update goes.
 
         Raises
         ------
         NumericalError
-            K_mm is not positive definite with this jitter, or a number is not finite.
+            A K_mm is not positive definite with this jitter, or a number is not finite.
         """
-        basis = Basis(kernel, Z, jitter=jitter * float(kernel.diag(Z).mean()))
-        walk = _Walk(self, basis, likelihood=likelihood, mean=mean)
+        bases = [
+            Basis(kernel, Z, jitter=jitter * float(kernel.diag(Z).mean()))
+            for kernel, Z in zip(kernels, inducing, strict=True)
+        ]
+        walk = _Walk(self, bases, likelihood=likelihood, mean=mean)
         walk.begin(sites)
         for _ in range(updates):
-            walk.update()
+            walk.update(rate)
         return walk.evaluate(jitter=jitter)
 
-    def sites_of(self, basis: Basis, q: GaussianQ, *, likelihood: Likelihood, mean: float = 0.0) -> Sites:
-        """The sites to go on with from a q that other rows have made: one update in which q itself is the cavity."""
-        walk = _Walk(self, basis, likelihood=likelihood, mean=mean)
-        return walk.of_others(q)
+    def sites_of(
+        self, bases: Sequence[Basis], qs: Sequence[GaussianQ], *, likelihood: Likelihood, mean: float = 0.0
+    ) -> Sites:
+        """The sites to go on with from q that other rows have made: one update in which q itself is the cavity."""
+        walk = _Walk(self, bases, likelihood=likelihood, mean=mean)
+        return walk.of_others(qs)
 
-    def block(self, index: int) -> Array:
+    def block(self, number: int) -> Array:
         """Rows of a block, shape (b, D)."""
         self._check()
-        return self._kept[index] if self._kept else self._read(self.blocks[index])
+        return self._kept[number] if self._kept else self._read(self.blocks[number])
 
-    def buffers(self, M: int) -> tuple[list[tuple[Array, Array]], bool]:
-        """Room for each block's T and T S, and whether it is each block's own; all in Fortran's order."""
-        keep = 3 * self.dtype.itemsize * len(self.X) * M <= KEEP_BYTES
-        if self._M != M:
-            sizes = [rows.stop - rows.start for rows in self.blocks]
-            one = {b: (self._room(b, M), self._room(b, M)) for b in set(sizes)}
-            self._M = M
-            self._pairs = [(self._room(b, M), self._room(b, M)) if keep else one[b] for b in sizes]
-            self._work = {b: (self._room(b, M), self._room(b, M + 2), self._room(b, M)) for b in set(sizes)}
-        return self._pairs, keep
+    def room(self, b: int, width: int, *which: int) -> Array:
+        """A buffer (b, width) in Fortran's order, the same one for the same ``which``; fresh memory costs a pass."""
+        key = (b, width, *which)
+        if key not in self._rooms:
+            self._rooms[key] = np.empty((b, width), dtype=self.dtype, order="F")
+        return self._rooms[key]
 
-    def work(self, b: int) -> tuple[Array, Array, Array]:
-        """Room for a block of b rows: (b, M), (b, M + 2) and (b, M); fresh memory would cost a pass over it."""
-        return self._work[b]
-
-    def _room(self, b: int, width: int) -> Array:
-        return np.empty((b, width), dtype=self.dtype, order="F")
+    def keeps(self, entries: int) -> bool:
+        """Whether three matrices of so many entries in all rows are to be kept."""
+        return 3 * self.dtype.itemsize * len(self.X) * entries <= KEEP_BYTES
 
     def _read(self, rows: slice) -> Array:
         return self.X[rows].astype(self.dtype, order="C")
 
 
-class _Block(NamedTuple):
-    """Rows, their place in the buffers, T (b, M) and room for T S (b, M)."""
-
-    number: int
-    rows: slice
-    T: Array
-    TS: Array
-
-
 class _Walk:
     """The walks over the rows that make one evaluation."""
 
-    def __init__(self, energy: Energy, basis: Basis, *, likelihood: Likelihood, mean: float) -> None:
-        self._energy, self._basis, self._likelihood, self._mean = energy, basis, likelihood, mean
-        self._features = basis.kernel.bind(basis.Z, single=energy.single)
-        self._buffers, self._keep = energy.buffers(len(basis.Z))
-        self._L_inv = basis.L_inv.astype(energy.dtype, order="F")
-        self._trmm: Any = blas.strmm if energy.single else blas.dtrmm  # 0.7 of the time of a full product
-        self._rest, self._free = np.empty(len(energy.X)), np.empty(len(energy.X), dtype=bool)
-        self._made = False  # whether T of all rows is there
-        self._held: list[Any] = []  # what the kernel's pullback needs of each block
+    def __init__(self, energy: Energy, bases: Sequence[Basis], *, likelihood: Likelihood, mean: float) -> None:
+        self._energy, self._likelihood, self._mean = energy, likelihood, mean
+        keep = energy.keeps(sum(len(basis.Z) for basis in bases))
+        self._latents = [_Latent(energy, basis, number=k, keep=keep) for k, basis in enumerate(bases)]
+        self._clipped = 0
 
     def begin(self, sites: Sites) -> None:
-        """Take sites, and their q under this kernel."""
-        sums = _Sums(len(self._basis.Z), self._energy.dtype)
-        for block in self._blocks():
-            work = self._energy.work(len(block.T))[0]
-            sums.add(block.T, c=sites.c[block.rows], d=sites.d[block.rows], work=work)
-        self._take(sites, sums, clipped=0)
+        """Take sites, and their q under these kernels."""
+        for latent, c, d in zip(self._latents, *sites, strict=True):
+            for number, rows in enumerate(self._energy.blocks):
+                latent.add_sites(number, c[rows], d[rows])
+            latent.settle()
+        self._sites = sites
 
-    def of_others(self, q: GaussianQ) -> Sites:
+    def of_others(self, qs: Sequence[GaussianQ]) -> Sites:
         """The sites of one update in which a row has no share of q."""
-        none = np.zeros(len(self._energy.X))
-        self._set(Sites(none, none), q)
-        self.update()
+        none = np.zeros((len(self._latents), len(self._energy.X)))
+        for latent, q in zip(self._latents, qs, strict=True):
+            latent.take(q)
+        self._sites = Sites(none, none)
+        self.update(1.0)
         return self._sites
 
-    def update(self) -> None:
+    def update(self, rate: float) -> None:
         """Update all sites in parallel, each from its own cavity."""
-        energy, sums = self._energy, _Sums(len(self._basis.Z), self._energy.dtype)
-        n = len(energy.X)
-        new, clipped = Sites(np.empty(n), np.empty(n)), 0
-        for block in self._blocks():
-            rows = block.rows
-            _, _, at = self._marginals(block)
-            c, d, wrong = matched(self._likelihood, energy.y[rows], at, power=energy.power, single=energy.single)
-            new.c[rows], new.d[rows] = c - d * self._mean, d  # of f without its mean
-            clipped += wrong
-            sums.add(block.T, c=new.c[rows], d=d, work=energy.work(len(c))[0])
-        self._take(new, sums, clipped=clipped)
+        energy, old = self._energy, self._sites
+        new, self._clipped = Sites(np.empty(old.c.shape), np.empty(old.d.shape)), 0
+        for number, rows in enumerate(energy.blocks):
+            _, _, at = self._cavities(number, rows)
+            c, d, wrong = matched(
+                self._likelihood, energy.y[rows], self._seen(at), power=energy.power, single=energy.single
+            )
+            c, d = np.atleast_2d(c - d * self._mean), np.atleast_2d(d)  # of f without its mean
+            if rate != 1.0:
+                c, d = old.c[:, rows] + rate * (c - old.c[:, rows]), old.d[:, rows] + rate * (d - old.d[:, rows])
+            new.c[:, rows], new.d[:, rows] = c, d
+            self._clipped += wrong
+            for latent, own_c, own_d in zip(self._latents, c, d, strict=True):
+                latent.add_sites(number, own_c, own_d)
+        for latent in self._latents:
+            latent.settle()
+        self._sites = new
 
     def evaluate(self, *, jitter: float) -> Evaluation:
-        """F at the sites and its gradient."""
-        energy, basis, q, (c, d) = self._energy, self._basis, self._q, self._sites
-        n, M = len(energy.X), len(basis.Z)
-        value, least = q.log_normaliser(self._b), 1.0
-        g, h, by_var, slope = (np.empty(n) for _ in range(4))
-        p, R, dfree = np.zeros(M), np.zeros((M, M)), np.zeros(len(self._likelihood.free))
-        for block in self._blocks():
-            rows, T = block.rows, block.T
-            mu, r, at = self._marginals(block)
-            found = tilted(self._likelihood, energy.y[rows], at, power=energy.power, single=energy.single)
-            part = energies(found, at, c=c[rows], d=d[rows], mu=mu, r=r, power=energy.power)
+        """E at the sites and its gradient."""
+        energy, (c, d), latents = self._energy, self._sites, self._latents
+        value, least = sum(latent.log_normaliser for latent in latents), 1.0
+        adjoints = Adjoints(*(np.empty(c.shape) for _ in range(3)))
+        by_mean, dfree = 0.0, np.zeros(len(self._likelihood.free))
+        for number, rows in enumerate(energy.blocks):
+            mu, r, at = self._cavities(number, rows)
+            seen = self._seen(at)
+            found = tilted(self._likelihood, energy.y[rows], seen, power=energy.power, single=energy.single)
+            part = energies(found, at, c=c[:, rows], d=d[:, rows], mu=mu, r=r, power=energy.power)
             value += part.value
+            by_mean += float(found.g.sum())
             if dfree.size:
-                dfree += free_gradient(self._likelihood, energy.y[rows], at, power=energy.power)
+                dfree += free_gradient(self._likelihood, energy.y[rows], seen, power=energy.power)
             least = min(least, float(at.u.min()))
-            g[rows], h[rows], by_var[rows] = part.g, part.h, part.by_var
-            slope[rows] = c[rows] - d[rows] * mu + part.by_mean
-            p += self._cast(part.by_mean) @ T
-            R += T.T @ np.multiply(T, self._cast(part.by_var)[:, None], out=energy.work(len(T))[0])
-        h *= self._free  # a k̃ that was cut off stands still
-        dtheta, dZ = self._pull_back(p, R, slope=slope, h=h, by_var=by_var, jitter=jitter)
-        gradient = {"theta": dtheta, "Z": dZ, "mean": np.array([g.sum()]), "free": dfree}
-        return Evaluation(value, gradient, self._sites, basis, q, self._clipped, least)
+            adjoints.h[:, rows], adjoints.by_var[:, rows] = found.h, part.by_var
+            adjoints.slope[:, rows] = c[:, rows] - d[:, rows] * mu + part.by_mean
+            for k, latent in enumerate(latents):
+                latent.add_adjoints(number, part.by_mean[k], part.by_var[k])
+        gradient = {"mean": np.array([by_mean]), "free": dfree}
+        for k, latent in enumerate(latents):
+            own = Adjoints(*(each[k] for each in adjoints))
+            gradient[f"theta{k}"], gradient[f"Z{k}"] = latent.pull_back(c[k], d[k], own, jitter=jitter)
+        bases, qs = tuple(latent.basis for latent in latents), tuple(latent.q for latent in latents)
+        return Evaluation(value, gradient, self._sites, bases, qs, self._clipped, least)
 
-    def _pull_back(
-        self, p: Array, R: Array, *, slope: Array, h: Array, by_var: Array, jitter: float
-    ) -> tuple[Array, Array]:
-        """T̅ block by block: [diag(d) T, slope, c] [2 G̅; mᵀ; a̅ᵀ] and what scales T S and T; then through L."""
-        energy, basis, (c, d) = self._energy, self._basis, self._sites
-        S, m, M = self._q.covariance, self._q.mean, len(basis.Z)
-        a_bar = S @ p
-        G_bar = S @ R @ S + 0.5 * (np.outer(a_bar, m) + np.outer(m, a_bar))
+    def _cavities(self, number: int, rows: slice) -> tuple[Array, Array, Cavity]:
+        """μ and r of a block and its rows' cavities, each (F, b); T S is left in its place."""
+        pairs = [latent.marginals(number) for latent in self._latents]
+        mu, r = (np.stack(each) for each in zip(*pairs, strict=True))
+        rest = np.stack([latent.rest[rows] for latent in self._latents])
+        c, d = self._sites.c[:, rows], self._sites.d[:, rows]
+        return mu, r, cavity(c, d, mu=mu, r=r, rest=rest, power=self._energy.power)
+
+    def _seen(self, at: Cavity) -> Cavity:
+        """The cavities as the likelihood sees them: with the mean of f, and (b,) where there is one latent function."""
+        if self._mean:
+            at = at._replace(mean=at.mean + self._mean)
+        return Cavity(*(each[0] for each in at)) if len(self._latents) == 1 else at
+
+
+class Adjoints(NamedTuple):
+    """What T̅ is made of beside the sites: the coefficient of mᵀ, p_r, and h; each (n,), or (F, n) together."""
+
+    slope: Array
+    by_var: Array
+    h: Array
+
+
+class _Latent:
+    """One latent function in an evaluation.
+
+    Attributes
+    ----------
+    basis : Basis
+    q : GaussianQ
+    rest : (n,)
+        k̃, known of the blocks that were asked for.
+    """
+
+    q: GaussianQ
+
+    def __init__(self, energy: Energy, basis: Basis, *, number: int, keep: bool) -> None:
+        self.basis, self._energy, self._which, self._keep = basis, energy, number, keep
+        self._features = basis.kernel.bind(basis.Z, single=energy.single)
+        self._L_inv = basis.L_inv.astype(energy.dtype, order="F")
+        self._trmm: Any = blas.strmm if energy.single else blas.dtrmm  # 0.7 of the time of a full product
+        self._held: list[Any] = []  # what the kernel's pullback needs of each block, where T is kept
+        self._current = -1  # the block whose T is there, where it is not
+        self.rest, self._free = np.empty(len(energy.X)), np.empty(len(energy.X), dtype=bool)
+        self._M = len(basis.Z)
+        self._G, self._b = np.zeros((self._M, self._M)), np.zeros(self._M)
+        self._p, self._R = np.zeros(self._M), np.zeros((self._M, self._M))
+
+    @property
+    def log_normaliser(self) -> float:
+        """½ bᵀm - Σ log C_jj of the sites that were settled last."""
+        return self.q.log_normaliser(self._settled_b)
+
+    def add_sites(self, number: int, c: Array, d: Array) -> None:
+        """Add a block's sites, each (b,), to the sums G and b."""
+        T = self._T(number)
+        scaled = np.multiply(T, self._cast(np.sqrt(d))[:, None], out=self._work(len(T), 0))
+        self._G += scaled.T @ scaled  # numpy sees the one matrix: half the work
+        self._b += self._cast(c) @ T
+
+    def settle(self) -> None:
+        """Make q of the sums, which begin anew."""
+        self._settled_b = self._b
+        self.take(GaussianQ.of_sites(self._G, self._b))
+        self._G, self._b = np.zeros((self._M, self._M)), np.zeros(self._M)
+
+    def take(self, q: GaussianQ) -> None:
+        """Go on from q."""
+        self.q, self._S, self._m = q, self._cast(q.covariance), self._cast(q.mean)
+
+    def marginals(self, number: int) -> tuple[Array, Array]:
+        """μ and r of a block, each (b,)."""
+        T = self._T(number)
+        TS = np.matmul(T, self._S, out=self._TS(number))
+        return (T @ self._m).astype(np.float64), row_dots(T, TS).astype(np.float64)
+
+    def add_adjoints(self, number: int, by_mean: Array, by_var: Array) -> None:
+        """Add a block's p_μ and p_r, each (b,), to Tᵀ p_μ and R."""
+        T = self._T(number)
+        self._p += self._cast(by_mean) @ T
+        self._R += T.T @ np.multiply(T, self._cast(by_var)[:, None], out=self._work(len(T), 0))
+
+    def pull_back(self, c: Array, d: Array, at: Adjoints, *, jitter: float) -> tuple[Array, Array]:
+        """Gradients in theta and Z, by [diag(d) T, slope, c] [2 G̅; mᵀ; a̅ᵀ] and what scales T S and T."""
+        energy, basis, M = self._energy, self.basis, self._M
+        S, m, h = self.q.covariance, self.q.mean, at.h * self._free  # a k̃ that was cut off stands still
+        a_bar = S @ self._p
+        G_bar = S @ self._R @ S + 0.5 * (np.outer(a_bar, m) + np.outer(m, a_bar))
         right = self._cast(np.concatenate([-2.0 * G_bar, m[None], a_bar[None]]))
-        columns = self._cast(np.stack([d, slope, c, 2.0 * by_var - d, -2.0 * h])[:, :, None])
+        columns = self._cast(np.stack([d, at.slope, c, 2.0 * at.by_var - d, -2.0 * h])[:, :, None])
         dtheta, dZ, Y = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape), np.zeros((M, M))
-        for block in self._blocks():
-            T, TS = block.T, block.TS
+        for number, rows in enumerate(energy.blocks):
+            T, TS = self._T(number), self._TS(number)
             if not self._keep:
                 np.matmul(T, self._S, out=TS)
-            weight, slopes, pull, through, past = columns[:, block.rows]
-            work, left, T_bar = energy.work(len(T))
+            weight, slopes, pull, through, past = columns[:, rows]
+            work, left, T_bar = (self._work(len(T), which) for which in range(3))
             np.multiply(T, weight, out=left[:, :M])
             left[:, M:] = np.concatenate([slopes, pull], axis=1)
             np.matmul(left, right, out=T_bar)
             T_bar += np.multiply(TS, through, out=work)
             T_bar += np.multiply(T, past, out=work)
             Y += T_bar.T @ T
-            X = energy.block(block.number)
-            if self._keep:
-                self._features.take_back(self._held[block.number])
-            else:
-                self._features.cross(X)
             K_bar = self._trmm(1.0, self._L_inv, T_bar, side=1, lower=1, overwrite_b=1)
+            if self._keep:
+                self._features.take_back(self._held[number])
             part_theta, part_Z = self._features.pullback(K_bar)
             dtheta += part_theta
-            dtheta += basis.kernel.diag_pullback(X, h[block.rows])
+            dtheta += basis.kernel.diag_pullback(energy.block(number), h[rows])
             dZ += part_Z
         part_theta, part_Z = basis.gram_pullback(np.asfortranarray(Y), jitter=jitter)
         return dtheta + part_theta, dZ + part_Z
 
-    def _take(self, sites: Sites, sums: _Sums, *, clipped: int) -> None:
-        self._clipped, self._b = clipped, sums.b
-        self._set(sites, GaussianQ.of_sites(sums.G, sums.b))
+    def _T(self, number: int) -> Array:
+        """T of a block (b, M), made when it is first asked for, or each time if it is not kept."""
+        energy, kernel, rows = self._energy, self.basis.kernel, self._energy.blocks[number]
+        T = energy.room(rows.stop - rows.start, self._M, self._which, number if self._keep else 0, 0)
+        if number < len(self._held) or number == self._current:
+            return T
+        X = energy.block(number)
+        np.copyto(T, self._features.cross(X))
+        self._trmm(1.0, self._L_inv, T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        if self._keep:
+            self._held.append(self._features.hand_over())
+        else:
+            self._current = number
+        kappa = kernel.diag(X) if kernel.constant_diag is None else kernel.constant_diag
+        least = LEAST_REST_SINGLE * kappa if energy.single else LEAST_REST
+        rest = kappa - row_dots(T, T).astype(np.float64)
+        self._free[rows] = rest > least
+        self.rest[rows] = np.maximum(rest, least)
+        return T
 
-    def _set(self, sites: Sites, q: GaussianQ) -> None:
-        self._sites, self._q = sites, q
-        self._S, self._m = self._cast(q.covariance), self._cast(q.mean)
+    def _TS(self, number: int) -> Array:
+        rows = self._energy.blocks[number]
+        return self._energy.room(rows.stop - rows.start, self._M, self._which, number if self._keep else 0, 1)
 
-    def _marginals(self, block: _Block) -> tuple[Array, Array, Cavity]:
-        """μ and r of a block and its rows' cavities; T S is left in its place."""
-        rows = block.rows
-        TS = np.matmul(block.T, self._S, out=block.TS)
-        mu, r = (block.T @ self._m).astype(np.float64), row_dots(block.T, TS).astype(np.float64)
-        c, d = self._sites.c[rows], self._sites.d[rows]
-        at = cavity(c, d, mu=mu, r=r, rest=self._rest[rows], power=self._energy.power)
-        return mu, r, at._replace(mean=at.mean + self._mean) if self._mean else at
-
-    def _blocks(self) -> Iterator[_Block]:
-        """T block by block, made on the first walk, or on each if it is not kept."""
-        energy, prior = self._energy, self._basis.kernel.constant_diag
-        for number, rows in enumerate(energy.blocks):
-            T, TS = self._buffers[number]
-            if not (self._keep and self._made):
-                X = energy.block(number)
-                np.copyto(T, self._features.cross(X))
-                self._trmm(1.0, self._L_inv, T, side=1, lower=1, trans_a=1, overwrite_b=1)
-                if self._keep:
-                    self._held.append(self._features.hand_over())
-                kappa = self._basis.kernel.diag(X) if prior is None else prior
-                least = LEAST_REST_SINGLE * kappa if energy.single else LEAST_REST
-                rest = kappa - row_dots(T, T).astype(np.float64)
-                self._free[rows] = rest > least
-                self._rest[rows] = np.maximum(rest, least)
-            yield _Block(number, rows, T, TS)
-        self._made = True
+    def _work(self, b: int, which: int) -> Array:
+        return self._energy.room(b, self._M + 2 * (which == 1), which)
 
     def _cast(self, values: Array) -> Array:
         return values.astype(self._energy.dtype, order="C")
-
-
-class _Sums:
-    """G and b, block by block."""
-
-    def __init__(self, M: int, dtype: np.dtype[Any]) -> None:
-        self.G, self.b = np.zeros((M, M)), np.zeros(M)
-        self._dtype = dtype
-
-    def add(self, T: Array, *, c: Array, d: Array, work: Array) -> None:
-        scaled = np.multiply(T, np.sqrt(d).astype(self._dtype)[:, None], out=work)
-        self.G += scaled.T @ scaled  # numpy sees the one matrix: half the work
-        self.b += c.astype(self._dtype) @ T
 
 
 def row_dots(A: Array, B: Array) -> Array:

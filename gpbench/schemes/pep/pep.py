@@ -42,7 +42,7 @@ from gpbench.errors import NumericalError, UsageError
 from gpbench.model.basis import Basis
 from gpbench.model.gaussian import GaussianQ
 from gpbench.model.kernels import make_kernel
-from gpbench.model.likelihoods import Gaussian, Likelihood, Ordinal, Poisson, likelihood_from_spec
+from gpbench.model.likelihoods import Gaussian, Likelihood, Ordinal, Poisson, RobustMax, likelihood_from_spec
 from gpbench.model.likelihoods import likelihood as likelihood_named
 from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.lbfgsb import LBFGSB
@@ -80,10 +80,18 @@ LLOYD_STEPS = 1
 """The inducing inputs move anyway."""
 FIXED_TOLERANCE = 1e-9
 """Relative change of F at which the sites of a fixed kernel have settled; they are then within its root."""
+CLASSES_RATE, FIRST_UPDATES = 0.7, 5
+"""Of the sites of several classes, whose likelihood does not change when all latent functions move together: updates of
+length 1 in all of them at once overshoot by up to 2. And the updates at the first evaluation, which begins from none.
+"""
+NODES_OF_BOUND = 24
+LATENT_NOISE = 1.0
+"""Of each class's latent function: robust-max knows no scale. With epsilon = 0 that is the multinomial probit."""
 EDGE_BOUND, GAP_BOUND = 50.0, 14.0
 """Of edges and log gaps of ordered categories."""
 
-LIKELIHOODS = {"binary": "logit", "count": "poisson", "ordinal": "ordinal"}
+CHOICES = ("logit", "probit", "robust-max", "poisson", "gaussian", "ordinal")
+LIKELIHOODS = {"binary": "logit", "multiclass": "robust-max", "count": "poisson", "ordinal": "ordinal"}
 """The likelihood of a task unless another is named."""
 
 
@@ -101,8 +109,12 @@ class PEP(GPSettings):
 
     likelihood: str = setting(
         "auto",
-        "likelihood; auto: logit for two classes, poisson for counts, ordinal for ordered categories",
-        choices=("auto", "logit", "probit", "poisson", "gaussian", "ordinal"),
+        "likelihood; auto: logit for two classes, robust-max for more, poisson for counts, ordinal for ordered "
+        "categories",
+        choices=("auto", *CHOICES),
+    )
+    epsilon: float = setting(
+        1e-3, "several classes: share of labels that are drawn at random", minimum=0.0, maximum=0.5
     )
     variance: float = setting(PRIOR_VARIANCE, "first prior variance of each part of the kernel", minimum=1e-8)
     noise: float = setting(0.0, "first variance of the white noise; 0: the kernel has none", minimum=0.0, maximum=1e8)
@@ -159,8 +171,14 @@ class PEP(GPSettings):
         """
         name = LIKELIHOODS.get(task) if self.likelihood == "auto" else self.likelihood
         if name is None or (task == "binary" and n_classes != 2):
-            raise UsageError(f"{self.name} does two classes, counts and ordered categories; got task {task}")
-        found = Ordinal.of_counts([1] * max(n_classes, 2)) if name == "ordinal" else likelihood_named(name)
+            raise UsageError(f"{self.name} does classes, counts and ordered categories; got task {task}")
+        found: Likelihood
+        if name == "ordinal":
+            found = Ordinal.of_counts([1] * max(n_classes, 2))
+        elif name == "robust-max":
+            found = RobustMax(epsilon=self.epsilon, rule="hermite", nodes=NODES_OF_BOUND, noise=LATENT_NOISE)
+        else:
+            found = likelihood_named(name)
         if task not in found.tasks:
             raise UsageError(f"likelihood {name} is for {', '.join(sorted(found.tasks))} targets; got task {task}")
         return found
@@ -183,9 +201,8 @@ class PEP(GPSettings):
         UsageError
             The likelihood is none that the scheme does.
         """
-        known = sorted(set(_CHOICES) - {"auto"})
-        if likelihood.name not in known:
-            raise UsageError(f"{self.name} does the likelihoods {', '.join(known)}; got {likelihood.name}")
+        if likelihood.name not in CHOICES:
+            raise UsageError(f"{self.name} does the likelihoods {', '.join(CHOICES)}; got {likelihood.name}")
         likelihood.check_targets(y, classes)
         return run_training(
             self.name,
@@ -216,21 +233,20 @@ class PEP(GPSettings):
         return likelihood, 0.0
 
 
-_CHOICES = ("logit", "probit", "poisson", "gaussian", "ordinal")
-
-
-def parse_stages(text: str | None, n: int) -> tuple[Stage, ...]:
+def parse_stages(text: str | None, n: int, *, tail: bool = True) -> tuple[Stage, ...]:
     """The stages of training on n rows; those on no fewer rows than there are become part of the one on all.
 
     Raises
     ------
     UsageError
-        The text does not name stages.
+        The text does not name stages, or names a tail where there is none.
     """
     if text is None:
-        text = (
-            "8x2000,40xall" if n <= SMALL else "8x2000,12x8000,40xall" if n <= MIDDLING else "8x2000,12x8000,1000xtail"
-        )
+        text = "8x2000,40xall"
+        if n > SMALL:
+            text = "8x2000,12x8000,1000xtail" if n > MIDDLING and tail else "8x2000,12x8000,40xall"
+    if "tail" in text and not tail:
+        raise UsageError(f"the tail is for one latent function alone, not for several classes; got stages {text!r}")
     stages: list[Stage] = []
     for piece in text.split(","):
         count, _, rows = piece.strip().partition("x")
@@ -259,6 +275,15 @@ class _State(NamedTuple):
     at: Evaluation
 
 
+class _Shown(NamedTuple):
+    """What a posterior is made of."""
+
+    bases: tuple[Basis, ...]
+    qs: tuple[GaussianQ, ...]
+    likelihood: Likelihood
+    mean: float
+
+
 class _Settled(Exception):
     """The energy no longer rises."""
 
@@ -283,11 +308,14 @@ class PEPTraining(Training):
         self._scheme, self._X, self._y, self._classes, self._rng = scheme, X, np.asarray(y), classes, rng
         self._kernel = scheme.initial_kernel(X)
         self._likelihood, self._mean = scheme.observed(likelihood, y, classes)
-        self._stages = parse_stages(scheme.stages, len(X))
+        self._stages = parse_stages(scheme.stages, len(X), tail=likelihood.n_latent(classes) == 1)
         self._prior = Prior(self._kernel, scheme.kernel, X.shape[1], weak=scheme.prior == "weak")
         most = max((stage.rows for stage in self._stages if stage.rows is not None), default=0)
         self._order = rng.choice(len(X), size=most, replace=False) if most else np.empty(0, dtype=np.int64)
-        self._values: dict[str, Array] = {"theta": self._kernel.theta, "Z": inducing.choose(X)}
+        self._F = self._likelihood.n_latent(classes)
+        self._values: dict[str, Array] = {}
+        for k in range(self._F):
+            self._values |= {f"theta{k}": self._kernel.theta, f"Z{k}": inducing.for_latent(k).choose(X)}
         if has_mean(self._likelihood):
             self._values["mean"] = np.array([self._mean])
         if len(self._likelihood.free):
@@ -295,8 +323,9 @@ class PEPTraining(Training):
         self._jitter, self._evaluations, self._clipped, self._least_left = JITTER, 0, 0, 1.0
         self._bound: float | None = None
         self._last_rows = len(X)
-        basis = self._basis(self._values)
-        self._shown = basis, GaussianQ.prior(len(basis.Z)), self._likelihood, self._mean
+        bases = self._bases(self._values)
+        qs = tuple(GaussianQ.prior(len(basis.Z)) for basis in bases)
+        self._shown = _Shown(bases, qs, self._likelihood, self._mean)
 
     def train(self) -> StoppedBy:
         """All stages, one after the other."""
@@ -309,8 +338,9 @@ class PEPTraining(Training):
 
     def posterior(self) -> Posterior:
         """The posterior of the best state of the stage, or where the tail has come to."""
-        basis, q, likelihood, mean = self._shown
-        return Posterior((Latent.of(basis, q, mean=mean),), likelihood, classes=self._classes)
+        bases, qs, likelihood, mean = self._shown
+        latents = tuple(Latent.of(basis, q, mean=mean) for basis, q in zip(bases, qs, strict=True))
+        return Posterior(latents, likelihood, classes=self._classes)
 
     def bound(self) -> float | None:
         """The energy on all rows, where it is known."""
@@ -341,12 +371,14 @@ class PEPTraining(Training):
         def evaluate(values: dict[str, Array]) -> _State:
             likelihood, mean = self._observed(values)
             at = energy.at(
-                self._kernel.with_theta(values["theta"]),
-                values["Z"],
+                [self._kernel.with_theta(values[f"theta{k}"]) for k in range(self._F)],
+                [values[f"Z{k}"] for k in range(self._F)],
                 likelihood=likelihood,
                 mean=mean,
                 sites=sites,
                 jitter=self._jitter,
+                updates=1 if self._evaluations or self._F == 1 else FIRST_UPDATES,
+                rate=1.0 if self._F == 1 else CLASSES_RATE,
             )
             self._evaluations += 1
             self._clipped += at.clipped
@@ -355,13 +387,16 @@ class PEPTraining(Training):
 
         def begin(x: Array) -> None:
             self._jitter = JITTER
-            self._basis(unknowns.values(x))
+            self._bases(unknowns.values(x))
 
         def objective(x: Array) -> Point[_State]:
             found = evaluate({name: np.array(value) for name, value in unknowns.values(x).items()})
-            value, slope = self._prior(found.values["theta"])
-            gradient = found.at.gradient | {"theta": found.at.gradient["theta"] + slope}
-            return Point(scale * (found.at.value + value), scale * unknowns.gradient(gradient), found)
+            value, gradient = found.at.value, dict(found.at.gradient)
+            for k in range(self._F):
+                own, slope = self._prior(found.values[f"theta{k}"])
+                value += own
+                gradient[f"theta{k}"] = gradient[f"theta{k}"] + slope
+            return Point(scale * value, scale * unknowns.gradient(gradient), found)
 
         def evaluated(best: _State, value: float) -> None:
             nonlocal sites
@@ -400,7 +435,7 @@ class PEPTraining(Training):
     def _tail(self, steps: int) -> StoppedBy:
         """Mini-batches from where the stages have come to."""
         scheme, trainer = self._scheme, self.trainer
-        basis, q, likelihood, mean = self._shown
+        (basis,), (q,), likelihood, mean = self._shown
         tail = Tail(
             basis,
             q,
@@ -418,53 +453,61 @@ class PEPTraining(Training):
         for _ in range(min(steps, trainer.left)):
             rows = batches.draw()
             tail.step(self._X[rows], self._y[rows], scale=batches.scale)
-            self._shown = tail.basis, tail.q, tail.likelihood, tail.mean
+            self._shown = _Shown((tail.basis,), (tail.q,), tail.likelihood, tail.mean)
             trainer.report()
         return "iterations"
 
     def _first_sites(self, energy: Energy) -> Sites:
-        basis, q, likelihood, mean = self._shown
-        if not self._evaluations:
-            return Sites(*first_sites(likelihood, energy.y, mean))
-        return energy.sites_of(basis, q, likelihood=likelihood, mean=mean)
+        bases, qs, likelihood, mean = self._shown
+        if self._evaluations:
+            return energy.sites_of(bases, qs, likelihood=likelihood, mean=mean)
+        if self._F > 1:
+            none = np.zeros((self._F, len(energy.y)))
+            return Sites(none, none)
+        c, d = first_sites(likelihood, energy.y, mean)
+        return Sites(c[None], d[None])
 
     def _show(self, state: _State, *, whole: bool) -> None:
         self._values = state.values
-        self._shown = state.at.basis, state.at.q, state.likelihood, state.mean
+        self._shown = _Shown(state.at.bases, state.at.qs, state.likelihood, state.mean)
         self._bound = state.at.value if whole else None
-        self._last_rows = len(state.at.sites.c)
+        self._last_rows = state.at.sites.c.shape[1]
 
     def _observed(self, values: Mapping[str, Array]) -> tuple[Likelihood, float]:
         likelihood = self._likelihood.with_free(values["free"]) if "free" in values else self._likelihood
         return likelihood, float(values["mean"][0]) if "mean" in values else self._mean
 
-    def _basis(self, values: Mapping[str, Array]) -> Basis:
-        """The basis of some values, with as little jitter as is needed."""
-        kernel, Z = self._kernel.with_theta(values["theta"]), np.array(values["Z"])
+    def _bases(self, values: Mapping[str, Array]) -> tuple[Basis, ...]:
+        """The bases of some values, with as little jitter as is needed."""
         while True:
             try:
-                return Basis(kernel, Z, jitter=self._jitter * float(kernel.diag(Z).mean()))
+                return tuple(self._basis(values[f"theta{k}"], values[f"Z{k}"]) for k in range(self._F))
             except NumericalError:
                 if 10.0 * self._jitter > LARGEST_JITTER:
                     raise
                 self._jitter *= 10.0
 
+    def _basis(self, theta: Array, Z: Array) -> Basis:
+        kernel, own = self._kernel.with_theta(theta), np.array(Z)
+        return Basis(kernel, own, jitter=self._jitter * float(kernel.diag(own).mean()))
+
     def _unknowns(self) -> Unknowns:
         """What moves, Z in units of the length scales that it has now."""
         scheme, learns = self._scheme, self._scheme.hyperparameters == "learned"
-        names, theta, Z = self._kernel.names, self._values["theta"], self._values["Z"]
+        names = self._kernel.names
         low, high = np.full(len(names), -LOG_BOUND), np.full(len(names), LOG_BOUND)
         for i, name in enumerate(names):
             if "log_lengthscale" in name:
                 low[i], high[i] = LENGTH_BOUNDS
             elif "log_variance" in name:
                 low[i], high[i] = VARIANCE_BOUNDS
-        lengths = np.array([theta[i] for i, name in enumerate(names) if name.startswith("part0.log_lengthscale")])
-        unit: Array | float = np.exp(lengths) if len(lengths) else 1.0
-        parts = {
-            "theta": Part(value=np.clip(theta, low, high), free=learns, low=low, high=high),
-            "Z": Part(value=Z, free=scheme.learn_inducing, unit=unit),
-        }
+        lengths = [i for i, name in enumerate(names) if name.startswith("part0.log_lengthscale")]
+        parts: dict[str, Part] = {}
+        for k in range(self._F):
+            theta = np.clip(self._values[f"theta{k}"], low, high)
+            unit: Array | float = np.exp(theta[lengths]) if lengths else 1.0
+            parts[f"theta{k}"] = Part(value=theta, free=learns, low=low, high=high)
+            parts[f"Z{k}"] = Part(value=self._values[f"Z{k}"], free=scheme.learn_inducing, unit=unit)
         if "mean" in self._values:
             parts["mean"] = Part(value=self._values["mean"], free=learns)
         if "free" in self._values:

@@ -28,15 +28,19 @@ one of the two clips would act are integrated again with 64, and what is clipped
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gpbench.model.likelihoods import Bernoulli, Gaussian, Probit
+from gpbench.model.likelihoods import Bernoulli, Gaussian, Probit, RobustMax
 from gpbench.model.likelihoods.bernoulli import log_ndtr, mills
+from gpbench.model.likelihoods.multiclass import argmax_probability
 from gpbench.model.quadrature import hermite
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels
 
@@ -77,17 +81,11 @@ class Energies(NamedTuple):
         Σ e - N/(2u) - log(u)/(2a) (nats); for a = 0 Σ e - N/2 + d r/2.
     by_mean, by_var : (n,)
         ∂/∂μ and ∂/∂r, beyond what the sites' own part of the energy gives: both are 0 at EP's fixed point.
-    h : (n,)
-        ∂/∂k̃.
-    g : (n,)
-        ∂e/∂m⁻, which is also the derivative in a constant mean.
     """
 
     value: float
     by_mean: Array
     by_var: Array
-    h: Array
-    g: Array
 
 
 def cavity(c: Array, d: Array, *, mu: Array, r: Array, rest: Array, power: float) -> Cavity:
@@ -115,7 +113,14 @@ def tilted(
     """
     mean, var = at.mean, at.var
     if power == 0.0:
-        return Tilted(*likelihood.expectations(y, mean, var))
+        e, g, h = likelihood.expectations(y, mean.T, var.T)
+        return Tilted(e, g.T, h.T)
+    if isinstance(likelihood, RobustMax):
+        P, by_mean, by_var = argmax_probability(y, mean.T, likelihood.noise + var.T, rule="hermite", nodes=2 * nodes)
+        right, wrong = (math.exp(power * level) for level in likelihood.log_levels(len(mean)))
+        total = wrong + (right - wrong) * P
+        weight = (right - wrong) / (power * total)
+        return Tilted(np.log(total) / power, weight * by_mean.T, weight * by_var.T)
     if isinstance(likelihood, Gaussian):
         wide = likelihood.variance / power + var  # N(y; f, v)ᵃ is N(y; f, v/a) times what does not depend on f
         residual = (y - mean) / wide
@@ -155,20 +160,26 @@ def matched(
     if power == 0.0:
         d = -2.0 * found.h
         kept = np.maximum(d, 0.0)
-        return found.g + kept * at.mean, kept, int(np.count_nonzero(d < 0.0))
+        return found.g + kept * at.mean, kept, len(_clipped(d, np.ones_like(d)))
     beta, keep = _beta(found, at, power=power)
     clipped = 0
-    wrong = np.flatnonzero(~((beta >= 0.0) & (keep > LEAST_LEFT)))
+    wrong = _clipped(beta, keep)
     if wrong.size:
-        part = Cavity(*(each[wrong] for each in at))
+        part = Cavity(*(each[..., wrong] for each in at))
         finer = tilted(likelihood, np.asarray(y)[wrong], part, power=power, nodes=FINE_NODES)
-        beta[wrong], keep[wrong] = _beta(finer, part, power=power)
-        found.g[wrong] = finer.g
-        clipped = int(np.count_nonzero(~((beta[wrong] >= 0.0) & (keep[wrong] > LEAST_LEFT))))
+        beta[..., wrong], keep[..., wrong] = _beta(finer, part, power=power)
+        found.g[..., wrong] = finer.g
+        clipped = len(_clipped(beta, keep))
         np.maximum(beta, 0.0, out=beta)
         keep = np.maximum(1.0 - beta * at.through, LEAST_LEFT)
     keep *= power
     return (power * found.g + beta * at.mean) / keep, beta / keep, clipped
+
+
+def _clipped(beta: Array, keep: Array) -> npt.NDArray[np.int64]:
+    """Numbers of the rows in which a clip would act, in any latent function."""
+    wrong = ~((beta >= 0.0) & (keep > LEAST_LEFT))
+    return np.flatnonzero(wrong if wrong.ndim == 1 else wrong.any(axis=0))
 
 
 def _beta(found: Tilted, at: Cavity, *, power: float) -> tuple[Array, Array]:
@@ -184,12 +195,12 @@ def energies(found: Tilted, at: Cavity, *, c: Array, d: Array, mu: Array, r: Arr
     slack = d * mu - c
     by_mean = (g + slack) / u
     by_var = (power * g * slack / u + h / u + 0.5 * power * c * c + 0.5 * d - 0.5 * power * d * N / u) / u
-    value = float((e - 0.5 * N / u).sum())
+    value = float(e.sum()) - 0.5 * float((N / u).sum())
     if power == 0.0:
-        value += 0.5 * float(d @ r)
+        value += 0.5 * float(np.vdot(d, r))
     else:
         value -= 0.5 * float(np.log(u).sum()) / power
-    return Energies(value, by_mean, by_var, h, g)
+    return Energies(value, by_mean, by_var)
 
 
 def first_sites(likelihood: Likelihood, y: Labels, mean: float) -> tuple[Array, Array]:

@@ -66,7 +66,7 @@ class Tail:
     jitter : float
         Of K_mm, relative to its mean diagonal, which it follows.
     unknowns : Unknowns
-        What moves (theta, Z, mean, free), in their units, between their bounds.
+        What moves (theta0, Z0, mean, free), in their units, between their bounds.
     prior : callable
         Of theta.
     power : float
@@ -126,11 +126,11 @@ class Tail:
 
     def _move(self, gradient: dict[str, Array]) -> None:
         """A step of Adam in the unknowns, their bounds kept; none where K_mm loses its factor."""
-        gradient["theta"] = gradient["theta"] + self._prior(self.basis.kernel.theta)[1]
+        gradient["theta0"] = gradient["theta0"] + self._prior(self.basis.kernel.theta)[1]
         rate = FIRST_RATE / (1.0 + self._t / RATE_HALVED)
         x = np.clip(self._x + self._adam.step(self._unknowns.gradient(gradient), rate=rate), *self._bounds)
         values = self._unknowns.values(x)
-        kernel, Z = self.basis.kernel.with_theta(values["theta"]), np.array(values["Z"])
+        kernel, Z = self.basis.kernel.with_theta(values["theta0"]), np.array(values["Z0"])
         try:
             basis = Basis(kernel, Z, jitter=self._jitter * float(kernel.diag(Z).mean()))
         except NumericalError:
@@ -183,7 +183,7 @@ class Batch:
         return scaled.T @ scaled, c.astype(self.T.dtype) @ self.T
 
     def gradient(self, q: GaussianQ, *, g: Array, h: Array, scale: float, jitter: float) -> dict[str, Array]:
-        """Gradients of ``scale`` Σ e - KL in theta (P,), Z (M, D) and the constant mean (1,), with q(v) held."""
+        """Gradients of ``scale`` Σ e - KL in theta0 (P,), Z0 (M, D) and the constant mean (1,), with q(v) held."""
         T, basis = self.T, self.basis
         left, weights = ((scale * each).astype(T.dtype)[:, None] for each in (g, 2.0 * h))
         T_bar = self.TS - T
@@ -194,4 +194,4 @@ class Batch:
         dtheta, dZ = self.features.pullback(K_bar)
         dtheta += basis.kernel.diag_pullback(self.X, scale * h)
         more_theta, more_Z = basis.gram_pullback(Y, jitter=jitter)
-        return {"theta": dtheta + more_theta, "Z": dZ + more_Z, "mean": np.array([scale * g.sum()])}
+        return {"theta0": dtheta + more_theta, "Z0": dZ + more_Z, "mean": np.array([scale * g.sum()])}

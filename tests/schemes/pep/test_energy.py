@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal, norm
 
 from gpbench.model.kernels import make_kernel
 from gpbench.model.kl_bound import KLBound
-from gpbench.model.likelihoods import Gaussian, Logit, Ordinal, Poisson, Probit
+from gpbench.model.likelihoods import Gaussian, Logit, Ordinal, Poisson, Probit, RobustMax
 from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.schemes.ep.factors import ProbitFactors
 from gpbench.schemes.ep.full import FullEP
@@ -27,9 +27,14 @@ def problem(n=60, D=3, M=8, *, seed=0, name="se-ard", log_variance=0.7, noise=0.
     return X, y, kernel, X[:M] + 0.1 * rng.normal(size=(M, D))
 
 
-def random_sites(n, seed=1):
+def random_sites(n, F=1, seed=1):
     rng = np.random.default_rng(seed)
-    return Sites(rng.normal(size=n), rng.uniform(0.02, 0.4, size=n))
+    return Sites(rng.normal(size=(F, n)), rng.uniform(0.02, 0.4, size=(F, n)))
+
+
+def equal_sites(c, d):
+    """Sites of one latent function, d the same for all."""
+    return Sites(np.asarray(c, dtype=float)[None], np.full((1, len(c)), d))
 
 
 def differences(value, x, step=1e-5):
@@ -43,14 +48,14 @@ def check_gradient(X, y, kernel, Z, *, power, likelihood=None, mean=0.0, toleran
     sites = random_sites(len(X)) if sites is None else sites
 
     def at(theta, inputs, mean):
-        return energy.at(kernel.with_theta(theta), inputs, likelihood=likelihood, sites=sites, mean=mean, updates=0)
+        return energy.at([kernel.with_theta(theta)], [inputs], likelihood=likelihood, sites=sites, mean=mean, updates=0)
 
     found = at(kernel.theta, Z, mean)
     by_theta = differences(lambda theta: at(theta, Z, mean).value, kernel.theta)
     by_Z = differences(lambda z: at(kernel.theta, z.reshape(Z.shape), mean).value, Z.ravel())
     (by_mean,) = differences(lambda m: at(kernel.theta, Z, m[0]).value, np.array([mean]))
-    np.testing.assert_allclose(found.gradient["theta"], by_theta, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(found.gradient["Z"].ravel(), by_Z, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found.gradient["theta0"], by_theta, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(found.gradient["Z0"].ravel(), by_Z, rtol=tolerance, atol=tolerance)
     assert found.gradient["mean"][0] == pytest.approx(by_mean, rel=tolerance, abs=tolerance)
 
 
@@ -91,16 +96,16 @@ def test_the_gradient_in_the_likelihoods_own_parameters(likelihood, power):
     energy, sites = Energy(X, y, power=power, single=False, size=32), random_sites(60)
 
     def at(free):
-        return energy.at(kernel, Z, likelihood=likelihood.with_free(free), sites=sites, updates=0)
+        return energy.at([kernel], [Z], likelihood=likelihood.with_free(free), sites=sites, updates=0)
 
     by_free = differences(lambda free: at(free).value, likelihood.free)
     np.testing.assert_allclose(at(likelihood.free).gradient["free"], by_free, rtol=1e-6, atol=1e-6)
 
 
 def settled(X, y, kernel, Z, *, power, likelihood, updates=300):
-    start = Sites(y - 0.5, np.full(len(y), 0.25))
+    start = equal_sites(y - 0.5, 0.25)
     return Energy(X, y, power=power, single=False, size=32).at(
-        kernel, Z, likelihood=likelihood, sites=start, updates=updates
+        [kernel], [Z], likelihood=likelihood, sites=start, updates=updates
     )
 
 
@@ -115,17 +120,17 @@ def test_power_one_settled_is_gfitc():
     found, other = settled(X, y, kernel, Z, power=1.0, likelihood=Probit()), gfitc(X, y, kernel, Z)
     (dtheta,), (dZ,) = other.gradient()
     assert found.value == pytest.approx(other.log_z, abs=1e-8)
-    np.testing.assert_allclose(found.gradient["Z"], dZ, atol=1e-8)
+    np.testing.assert_allclose(found.gradient["Z0"], dZ, atol=1e-8)
     # gfitc holds the jitter, which is a part of the variance here
-    np.testing.assert_allclose(found.gradient["theta"][1:], dtheta[1:], atol=1e-8)
-    assert found.gradient["theta"][0] == pytest.approx(dtheta[0], abs=1e-4)
+    np.testing.assert_allclose(found.gradient["theta0"][1:], dtheta[1:], atol=1e-8)
+    assert found.gradient["theta0"][0] == pytest.approx(dtheta[0], abs=1e-4)
 
 
 def test_power_one_with_all_rows_as_inducing_inputs_is_full_ep():
     X, y, kernel, _ = problem(n=30)
-    start = Sites(np.zeros(30), np.zeros(30))
+    start = equal_sites(np.zeros(30), 0.0)
     energy = Energy(X, y, power=1.0, single=False)
-    found = energy.at(kernel, X, likelihood=Probit(), sites=start, updates=300, jitter=1e-9)
+    found = energy.at([kernel], [X], likelihood=Probit(), sites=start, updates=300, jitter=1e-9)
     search = FixedPointSearch(damping=0.8, tolerance=1e-12, limit=500, memory=10)
     factors = ProbitFactors(np.where(y == 1, 1.0, -1.0))
     full = FullEP(kernel, X, factors, x=factors.start(), search=search)
@@ -136,22 +141,22 @@ def test_power_zero_settled_is_the_optimum_of_the_sparse_bound_and_below_the_evi
     X, y, kernel, Z = problem()
     found = settled(X, y, kernel, Z, power=0.0, likelihood=Logit())
     bound = KLBound(kernel, Logit(), whitened=True, size=32)
-    root = found.q.covariance_root()
-    at = {"m": found.q.mean, "L": root, "theta": kernel.theta, "Z": Z}
-    value, gradient = bound.at(at, X, y, basis=bound.basis(at, jitter=found.basis.jitter), kernel_gradient=True)
+    root = found.qs[0].covariance_root()
+    at = {"m": found.qs[0].mean, "L": root, "theta": kernel.theta, "Z": Z}
+    value, gradient = bound.at(at, X, y, basis=bound.basis(at, jitter=found.bases[0].jitter), kernel_gradient=True)
     assert value == pytest.approx(found.value, abs=1e-6)
     assert np.abs(gradient["m"]).max() < 1e-6
     assert np.abs(gradient["L"]).max() < 1e-6
-    np.testing.assert_allclose(gradient["Z"], found.gradient["Z"], atol=1e-6)
+    np.testing.assert_allclose(gradient["Z"], found.gradient["Z0"], atol=1e-6)
     assert found.value < settled(X, y, kernel, Z, power=1.0, likelihood=Logit()).value
 
 
 def test_power_zero_with_normal_noise_is_titsias_bound_after_one_update():
     X, _, kernel, Z = problem()
     y, v = np.random.default_rng(5).normal(size=60), 0.3
-    start = Sites(np.zeros(60), np.full(60, 2.0))
-    found = Energy(X, y, power=0.0, single=False).at(kernel, Z, likelihood=Gaussian(v), sites=start)
-    L = found.basis.L
+    start = equal_sites(np.zeros(60), 2.0)
+    found = Energy(X, y, power=0.0, single=False).at([kernel], [Z], likelihood=Gaussian(v), sites=start)
+    L = found.bases[0].L
     T = np.linalg.solve(L, kernel.cross(X, Z).T).T
     Q = T @ T.T
     collapsed = multivariate_normal(np.zeros(60), Q + v * np.eye(60)).logpdf(y)
@@ -165,8 +170,8 @@ def test_any_power_with_normal_noise_is_exact_where_all_rows_are_inducing_inputs
     exact = multivariate_normal(np.zeros(30), kernel.gram(X) + v * np.eye(30)).logpdf(y)
     for power in POWERS:
         energy = Energy(X, y, power=power, single=False)
-        start = Sites(np.zeros(30), np.ones(30))
-        found = energy.at(kernel, X, likelihood=Gaussian(v), sites=start, updates=60, jitter=1e-9)
+        start = equal_sites(np.zeros(30), 1.0)
+        found = energy.at([kernel], [X], likelihood=Gaussian(v), sites=start, updates=60, jitter=1e-9)
         assert found.value == pytest.approx(exact, abs=1e-4)
 
 
@@ -174,10 +179,10 @@ def test_any_power_with_normal_noise_is_exact_where_all_rows_are_inducing_inputs
 @pytest.mark.parametrize("likelihood", [Logit(), Probit()])
 def test_at_a_half_updates_raise_the_energy_and_the_cavity_is_never_far(log_variance, likelihood):
     X, y, kernel, Z = problem(log_variance=log_variance)
-    energy, sites = Energy(X, y, power=0.5, single=False), Sites(y - 0.5, np.full(60, 0.25))
+    energy, sites = Energy(X, y, power=0.5, single=False), equal_sites(y - 0.5, 0.25)
     values = []
     for _ in range(10):
-        found = energy.at(kernel, Z, likelihood=likelihood, sites=sites)
+        found = energy.at([kernel], [Z], likelihood=likelihood, sites=sites)
         sites = found.sites
         values.append(found.value)
         assert 0.5 < found.least_left <= 1.0
@@ -187,13 +192,13 @@ def test_at_a_half_updates_raise_the_energy_and_the_cavity_is_never_far(log_vari
 
 def test_float32_blocks_give_the_same_energy_and_gradient():
     X, y, kernel, Z = problem(n=300, D=5, M=40)
-    sites = Sites(y - 0.5, np.full(300, 0.25))
+    sites = equal_sites(y - 0.5, 0.25)
     single, double = (
-        Energy(X, y, power=0.5, single=which, size=64).at(kernel, Z, likelihood=Logit(), sites=sites, updates=3)
+        Energy(X, y, power=0.5, single=which, size=64).at([kernel], [Z], likelihood=Logit(), sites=sites, updates=3)
         for which in (True, False)
     )
     assert single.value == pytest.approx(double.value, rel=1e-4)
-    for name in ("theta", "Z"):
+    for name in ("theta0", "Z0"):
         scale = np.abs(double.gradient[name]).max()
         np.testing.assert_allclose(single.gradient[name], double.gradient[name], atol=0.02 * scale)
     assert single.value != double.value
@@ -202,9 +207,10 @@ def test_float32_blocks_give_the_same_energy_and_gradient():
 @pytest.mark.parametrize("name", KERNELS)
 def test_float32_blocks_serve_every_kernel(name):
     X, y, kernel, Z = problem(name=name, noise=0.1)
-    sites = Sites(y - 0.5, np.full(60, 0.25))
+    sites = equal_sites(y - 0.5, 0.25)
     single, double = (
-        Energy(X, y, power=0.5, single=which).at(kernel, Z, likelihood=Logit(), sites=sites) for which in (True, False)
+        Energy(X, y, power=0.5, single=which).at([kernel], [Z], likelihood=Logit(), sites=sites)
+        for which in (True, False)
     )
     assert single.value == pytest.approx(double.value, rel=1e-4)
 
@@ -212,24 +218,24 @@ def test_float32_blocks_serve_every_kernel(name):
 def test_what_is_not_kept_is_made_again(monkeypatch):
     X, y, kernel, Z = problem()
     sites = random_sites(60)
-    kept = Energy(X, y, power=0.5, size=32).at(kernel, Z, likelihood=Logit(), sites=sites)
+    kept = Energy(X, y, power=0.5, size=32).at([kernel], [Z], likelihood=Logit(), sites=sites)
     monkeypatch.setattr(module, "KEEP_BYTES", 0)
-    again = Energy(X, y, power=0.5, size=32).at(kernel, Z, likelihood=Logit(), sites=sites)
+    again = Energy(X, y, power=0.5, size=32).at([kernel], [Z], likelihood=Logit(), sites=sites)
     assert again.value == kept.value
-    np.testing.assert_array_equal(again.gradient["Z"], kept.gradient["Z"])
+    np.testing.assert_array_equal(again.gradient["Z0"], kept.gradient["Z0"])
 
 
 def test_sites_of_another_q_are_those_that_it_itself_as_cavity_gives():
     X, y, kernel, Z = problem()
     energy = Energy(X, y, power=0.5, single=False)
-    at = energy.at(kernel, Z, likelihood=Logit(), sites=random_sites(60))
-    found = energy.sites_of(at.basis, at.q, likelihood=Logit())
-    T, rest = at.basis.whiten(X)
-    mu, s = at.q.marginals(T, rest)
+    at = energy.at([kernel], [Z], likelihood=Logit(), sites=random_sites(60))
+    found = energy.sites_of(at.bases, at.qs, likelihood=Logit())
+    T, rest = at.bases[0].whiten(X)
+    mu, s = at.qs[0].marginals(T, rest)
     g, h = (tilted(Logit(), y, Cavity(np.ones(60), mu, s, s - rest), power=0.5)[i] for i in (1, 2))
     beta = np.square(0.5 * g) - h
     d = beta / (0.5 * (1 - beta * (s - rest)))
-    np.testing.assert_allclose(found.d, d, rtol=1e-9)
+    np.testing.assert_allclose(found.d[0], d, rtol=1e-9)
 
 
 @pytest.mark.parametrize("likelihood", [Logit(), Probit()])
@@ -251,3 +257,37 @@ def test_clipped_rows_are_integrated_with_more_nodes_and_counted():
     assert np.isfinite(c).all()
     assert (d >= 0).all()
     assert clipped <= 1
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_several_classes_have_an_exact_gradient_in_each_latent_function(power):
+    X, _, _, Z = problem()
+    rng = np.random.default_rng(4)
+    y = rng.integers(3, size=60)
+    kernels = [make_kernel("se-ard", 3, variance=1.0 + k, lengthscale=1.0 + 0.2 * k, noise=0.0) for k in range(3)]
+    inducing = [Z + 0.1 * k for k in range(3)]
+    energy, sites = Energy(X, y, power=power, single=False, size=32), random_sites(60, F=3)
+    likelihood = RobustMax(epsilon=0.05, rule="hermite", nodes=20, noise=1.0)
+
+    def at(theta, own):
+        moved = [kernels[0], kernels[1].with_theta(theta), kernels[2]]
+        return energy.at(moved, [inducing[0], own, inducing[2]], likelihood=likelihood, sites=sites, updates=0)
+
+    found = at(kernels[1].theta, inducing[1])
+    by_theta = differences(lambda theta: at(theta, inducing[1]).value, kernels[1].theta)
+    by_Z = differences(lambda z: at(kernels[1].theta, z.reshape(Z.shape)).value, inducing[1].ravel())
+    np.testing.assert_allclose(found.gradient["theta1"], by_theta, atol=1e-6)
+    np.testing.assert_allclose(found.gradient["Z1"].ravel(), by_Z, atol=1e-6)
+
+
+def test_several_classes_settle_at_rate_seven_tenths():
+    X, _, kernel, Z = problem()
+    y = (X[:, 0] > 0.5).astype(int) + (X[:, 0] > -0.5)
+    energy, sites = Energy(X, y, power=0.5, single=False, size=32), Sites(np.zeros((3, 60)), np.zeros((3, 60)))
+    values = []
+    for _ in range(40):
+        found = energy.at([kernel] * 3, [Z] * 3, likelihood=RobustMax(rule="hermite", noise=1.0), sites=sites, rate=0.7)
+        sites = found.sites
+        values.append(found.value)
+    assert abs(values[-1] - values[-2]) < 1e-4
+    assert values[-1] > values[1]

@@ -108,7 +108,7 @@ def test_a_fixed_kernel_has_its_sites_settled(fit, boundary):
     assert found.stopped_by == "converged"
     kernel = make_kernel("se-ard", 2, variance=np.e, lengthscale=np.sqrt(2.0), noise=0.0)
     settled = Energy(X, y, power=0.5, single=False).at(
-        kernel, X[:10], likelihood=Logit(), sites=Sites(y - 0.5, np.full(80, 0.25)), updates=200
+        [kernel], [X[:10]], likelihood=Logit(), sites=Sites(y[None] - 0.5, np.full((1, 80), 0.25)), updates=200
     )
     assert found.bound == pytest.approx(settled.value, rel=1e-8)
 
@@ -199,7 +199,7 @@ def q_and_basis(boundary):
     X, y = boundary(120)
     kernel = make_kernel("se-ard", 2, variance=2.0, lengthscale=1.2, noise=0.0)
     at = Energy(X, y, power=0.5, single=False).at(
-        kernel, X[:10], likelihood=Logit(), sites=Sites(y - 0.5, np.full(120, 0.25)), updates=5
+        [kernel], [X[:10]], likelihood=Logit(), sites=Sites(y[None] - 0.5, np.full((1, 120), 0.25)), updates=5
     )
     return X, y, at
 
@@ -210,8 +210,8 @@ def test_gradients_of_batches_average_to_that_of_all_rows(boundary):
     g, h = rng.normal(size=120), -rng.uniform(size=120)
 
     def gradient(rows, scale):
-        batch = Batch.of(at.basis, at.q, X[rows], single=False)
-        return batch.gradient(at.q, g=g[rows], h=h[rows], scale=scale, jitter=1e-6)
+        batch = Batch.of(at.bases[0], at.qs[0], X[rows], single=False)
+        return batch.gradient(at.qs[0], g=g[rows], h=h[rows], scale=scale, jitter=1e-6)
 
     whole, parts = gradient(np.arange(120), 1.0), [gradient(np.arange(i, 120, 4), 4.0) for i in range(4)]
     for name, values in whole.items():
@@ -220,26 +220,26 @@ def test_gradients_of_batches_average_to_that_of_all_rows(boundary):
 
 def test_the_gradient_of_a_batch_is_that_of_differences(boundary):
     X, y, at = q_and_basis(boundary)
-    kernel, Z = at.basis.kernel, at.basis.Z
+    kernel, Z = at.bases[0].kernel, at.bases[0].Z
 
     def value(theta, inputs):
         moved = kernel.with_theta(theta)
         basis = Basis(moved, inputs, jitter=1e-6 * float(moved.diag(inputs).mean()))
-        batch = Batch.of(basis, at.q, X, single=False)
+        batch = Batch.of(basis, at.qs[0], X, single=False)
         e = tilted(Logit(), y, Cavity(np.ones(120), batch.mu, batch.s, batch.s), power=0.5).e
-        return 3.0 * e.sum() - at.q.kl
+        return 3.0 * e.sum() - at.qs[0].kl
 
-    batch = Batch.of(Basis(kernel, Z, jitter=1e-6 * kernel.constant_diag), at.q, X, single=False)
+    batch = Batch.of(Basis(kernel, Z, jitter=1e-6 * kernel.constant_diag), at.qs[0], X, single=False)
     found = tilted(Logit(), y, Cavity(np.ones(120), batch.mu, batch.s, batch.s), power=0.5)
-    gradient = batch.gradient(at.q, g=found.g, h=found.h, scale=3.0, jitter=1e-6)
+    gradient = batch.gradient(at.qs[0], g=found.g, h=found.h, scale=3.0, jitter=1e-6)
     for i, each in enumerate(1e-5 * np.eye(3)):
         rise = (value(kernel.theta + each, Z) - value(kernel.theta - each, Z)) / 2e-5
-        assert gradient["theta"][i] == pytest.approx(rise, abs=1e-5)
+        assert gradient["theta0"][i] == pytest.approx(rise, abs=1e-5)
     for i in range(Z.size):
         step = np.zeros(Z.shape)
         step.flat[i] = 1e-5
         rise = (value(kernel.theta, Z + step) - value(kernel.theta, Z - step)) / 2e-5
-        assert gradient["Z"].flat[i] == pytest.approx(rise, abs=1e-5)
+        assert gradient["Z0"].flat[i] == pytest.approx(rise, abs=1e-5)
 
 
 def test_the_tail_keeps_what_the_stages_have_found(fit, boundary):
@@ -251,3 +251,26 @@ def test_the_tail_keeps_what_the_stages_have_found(fit, boundary):
         nll[stages] = -found.posterior.score(held, of).log_density.mean()
     assert nll["4x60,300xtail"] < nll["4x60"]
     assert nll["4x60,300xtail"] < 1.1 * nll["40xall"]
+
+
+def test_several_classes_are_learned(fit, clusters):
+    X, y = clusters(150)
+    held, of = clusters(150, seed=1)
+    found = fit(small(max_iterations=40), X, y, classes=3)
+    score = found.posterior.score(held, of)
+    assert -score.log_density.mean() < 0.35
+    assert score.error.mean() < 0.15
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_classes_that_are_absent_or_alone_are_no_failure(fit, clusters, power):
+    X, y = clusters(60)
+    for labels in (np.zeros(60, dtype=int), np.where(y == 2, 0, y)):
+        found = fit(small(max_iterations=10, power=power), X, labels, classes=3)
+        assert np.isfinite(found.posterior.score(X, labels).log_density).all()
+
+
+def test_several_classes_have_no_tail(fit, clusters):
+    X, y = clusters(60)
+    with pytest.raises(UsageError, match="tail"):
+        fit(small(stages="2x30,5xtail"), X, y, classes=3)
