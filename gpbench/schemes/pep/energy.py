@@ -21,9 +21,9 @@ A̅          adjoint ∂E/∂A of an array A, sites held                        
     E = ½ bᵀm - Σ log C_jj + Σ_n [e_n - N_n/(2u_n) - log(u_n)/(2a)],
 
 its rows as in :mod:`gpbench.schemes.pep.rows`, all but e summed over latent functions too: the energy of Bui, Yan and
-Turner 2017, a lower bound for a = 0 and EP's approximation of the log evidence under FITC for a = 1. At EP's fixed point
-it does not change with the sites, and its gradient is that at sites held; here the gradient is exact at *any* sites, so
-that the sites need not be settled before the kernel moves: one update inside each evaluation is enough. With
+Turner 2017, a lower bound for a = 0 and EP's approximation of the log evidence under FITC for a = 1. At EP's fixed
+point it does not change with the sites, and its gradient is that at sites held; here the gradient is exact at *any*
+sites, so that they need not be settled before the kernel moves: one update inside each evaluation is enough. With
 a̅ = S Tᵀ p_μ and R = Tᵀ diag(p_r) T,
 
     G̅ = -S R S - ½ (a̅ mᵀ + m a̅ᵀ),

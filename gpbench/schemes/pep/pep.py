@@ -9,15 +9,15 @@ a          power: 0 the sparse KL bound, 1 EP under FITC; between them stable an
 Z          inducing inputs                                                                     (M, D)
 φ          constant mean and the likelihood's own parameters, where it has any                 (k,)
 c, d       sites, one for each row                                                             (n,)
-F          the energy, power EP's log evidence                                                 scalar
+E          the energy, power EP's log evidence                                                 scalar
 =========  ==================================================================================  ==========
 
 The whole algorithm:
 
 1. Start: ℓ = √D, v = e; Z by k-means++ and one of Lloyd's steps on 2,000 rows; sites as Laplace's method sets them at
    f = 0 (logit: d = 1/4, c = y/2).
-2. L-BFGS-B climbs F(θ, Z, φ) + log p(θ). Each evaluation takes the sites of the best one so far, updates all of them
-   once in parallel (:mod:`gpbench.schemes.pep.rows`), and gives F and its gradient at the sites that came of it
+2. L-BFGS-B climbs E(θ, Z, φ) + log p(θ). Each evaluation takes the sites of the best one so far, updates all of them
+   once in parallel (:mod:`gpbench.schemes.pep.rows`), and gives E and its gradient at the sites that came of it
    (:mod:`gpbench.schemes.pep.energy`). The gradient is exact at any sites, so that they need not settle.
 3. Stages: first a few evaluations on some rows, then on more, then on all; the rows of a stage are among those of the
    next. A stage begins with the sites of one update in which q itself is the cavity. Stages end by their count, not by
@@ -57,7 +57,7 @@ from gpbench.schemes.pep.tail import Tail
 from gpbench.schemes.settings import GPSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel
@@ -70,7 +70,7 @@ __all__ = ["PEP", "Stage", "parse_stages"]
 SMALL, MIDDLING = 10_000, 50_000
 """Rows up to which training has one stage before all rows are looked at, and up to which all of them ever are."""
 LOOKBACK = 4
-"""Evaluations over which F must rise, or training has converged."""
+"""Evaluations over which E must rise, or training has converged."""
 LENGTH_BOUNDS, VARIANCE_BOUNDS = (-5.0, 7.0), (-7.0, 9.0)
 """Of log ℓ and log v."""
 PRIOR_VARIANCE = math.e
@@ -79,7 +79,7 @@ LARGEST_JITTER = 1e-3
 LLOYD_STEPS = 1
 """The inducing inputs move anyway."""
 FIXED_TOLERANCE = 1e-9
-"""Relative change of F at which the sites of a fixed kernel have settled; they are then within its root."""
+"""Relative change of E at which the sites of a fixed kernel have settled; they are then within its root."""
 CLASSES_RATE, FIRST_UPDATES = 0.7, 5
 """Of the sites of several classes, whose likelihood does not change when all latent functions move together: updates of
 length 1 in all of them at once overshoot by up to 2. And the updates at the first evaluation, which begins from none.
@@ -209,6 +209,20 @@ class PEP(GPSettings):
             lambda: PEPTraining(self, X, y, inducing=inducing, likelihood=likelihood, classes=classes, rng=rng),
             on_step,
         )
+
+    def differentiable(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        inducing: InducingRule,
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+    ) -> tuple[Callable[[Array], tuple[float, Array]], Array]:
+        """The objective, as a function of all that is learned, with its gradient, and where training begins."""
+        training = PEPTraining(self, X, y, inducing=inducing, likelihood=likelihood, classes=classes, rng=rng)
+        return training.differentiable()
 
     def observed(self, likelihood: Likelihood, y: Labels, classes: int) -> tuple[Likelihood, float]:
         """The likelihood and constant mean that training starts from, by the targets y (n,) or as they are given.
@@ -362,41 +376,21 @@ class PEPTraining(Training):
         if stage.rows is not None:
             chosen = np.sort(self._order[: stage.rows])
             X, y = X[chosen], y[chosen]
-        energy = Energy(X, y, power=scheme.power, single=scheme.precision == "single", check=trainer.check)
+        energy = self._energy(X, y)
         sites = self._first_sites(energy)
         unknowns, scale = self._unknowns(), 100.0 / len(y)
         last = trainer.count + min(stage.steps, trainer.left)
         seen: list[float] = []
-
-        def evaluate(values: dict[str, Array]) -> _State:
-            likelihood, mean = self._observed(values)
-            at = energy.at(
-                [self._kernel.with_theta(values[f"theta{k}"]) for k in range(self._F)],
-                [values[f"Z{k}"] for k in range(self._F)],
-                likelihood=likelihood,
-                mean=mean,
-                sites=sites,
-                jitter=self._jitter,
-                updates=1 if self._evaluations or self._F == 1 else FIRST_UPDATES,
-                rate=1.0 if self._F == 1 else CLASSES_RATE,
-            )
-            self._evaluations += 1
-            self._clipped += at.clipped
-            self._least_left = min(self._least_left, at.least_left)
-            return _State(values, likelihood, mean, at)
 
         def begin(x: Array) -> None:
             self._jitter = JITTER
             self._bases(unknowns.values(x))
 
         def objective(x: Array) -> Point[_State]:
-            found = evaluate({name: np.array(value) for name, value in unknowns.values(x).items()})
-            value, gradient = found.at.value, dict(found.at.gradient)
-            for k in range(self._F):
-                own, slope = self._prior(found.values[f"theta{k}"])
-                value += own
-                gradient[f"theta{k}"] = gradient[f"theta{k}"] + slope
-            return Point(scale * value, scale * unknowns.gradient(gradient), found)
+            values = {name: np.array(value) for name, value in unknowns.values(x).items()}
+            state = self._evaluate(energy, values, sites)
+            value, gradient = self._with_prior(state)
+            return Point(scale * value, scale * unknowns.gradient(gradient), state)
 
         def evaluated(best: _State, value: float) -> None:
             nonlocal sites
@@ -411,7 +405,7 @@ class PEPTraining(Training):
         if not unknowns.size:
             begin(unknowns.x)
             while trainer.count < last:
-                state = evaluate(self._values)
+                state = self._evaluate(energy, self._values, sites)
                 sites = state.at.sites
                 self._show(state, whole=stage.rows is None)
                 trainer.report(self._bound)
@@ -431,6 +425,53 @@ class PEPTraining(Training):
             ).stopped_by
         except _Settled:
             return "converged"
+
+    def differentiable(self) -> tuple[Callable[[Array], tuple[float, Array]], Array]:
+        """The objective on all rows and its gradient with the first sites held, and where it begins."""
+        energy, unknowns = self._energy(self._X, self._y), self._unknowns()
+        sites = self._first_sites(energy)
+
+        def objective(x: Array) -> tuple[float, Array]:
+            state = self._evaluate(energy, dict(unknowns.values(x)), sites, updates=0)
+            value, gradient = self._with_prior(state)
+            return value, unknowns.gradient(gradient)
+
+        return objective, unknowns.x
+
+    def _energy(self, X: Rows, y: Labels) -> Energy:
+        single = self._scheme.precision == "single"
+        return Energy(X, y, power=self._scheme.power, single=single, check=self.trainer.check)
+
+    def _evaluate(
+        self, energy: Energy, values: dict[str, Array], sites: Sites, *, updates: int | None = None
+    ) -> _State:
+        """The energy at some values, the sites updated once, or as is said."""
+        likelihood, mean = self._observed(values)
+        if updates is None:
+            updates = 1 if self._evaluations or self._F == 1 else FIRST_UPDATES
+        at = energy.at(
+            [self._kernel.with_theta(values[f"theta{k}"]) for k in range(self._F)],
+            [values[f"Z{k}"] for k in range(self._F)],
+            likelihood=likelihood,
+            mean=mean,
+            sites=sites,
+            jitter=self._jitter,
+            updates=updates,
+            rate=1.0 if self._F == 1 else CLASSES_RATE,
+        )
+        self._evaluations += 1
+        self._clipped += at.clipped
+        self._least_left = min(self._least_left, at.least_left)
+        return _State(values, likelihood, mean, at)
+
+    def _with_prior(self, state: _State) -> tuple[float, dict[str, Array]]:
+        """E + log p(θ) and its gradient."""
+        value, gradient = state.at.value, dict(state.at.gradient)
+        for k in range(self._F):
+            own, slope = self._prior(state.values[f"theta{k}"])
+            value += own
+            gradient[f"theta{k}"] = gradient[f"theta{k}"] + slope
+        return value, gradient
 
     def _tail(self, steps: int) -> StoppedBy:
         """Mini-batches from where the stages have come to."""
