@@ -17,7 +17,8 @@ OPTIONS ?=
 BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
 #: What `make bench` leaves out: 10 GB of disk and most of an hour, and environments that are installed on demand.
 APART := scale peers
-.PHONY: help demo test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
+HTML := build/docs
+.PHONY: help demo docs test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean results reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -40,7 +41,7 @@ test: $(READY) ## the whole test suite
 	$(ONE_THREAD) $(BIN)/python -m pytest
 
 stress: $(READY) ## minutes of hostile servers and of processes that are killed; seeds of seconds run in the tests
-	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/data/test_hostile_servers.py
+	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/bench/test_shared_store.py tests/data/test_hostile_servers.py
 
 # Of what is computed; plans, data and commands do no arithmetic of their own.
 NUMERICS := tests/optimize tests/model tests/schemes
@@ -80,6 +81,12 @@ reproduce: $(READY) ## every table and figure of the papers: days; goes on where
 reproduce-quick: $(READY) ## the quick form of each, to see that it runs
 	$(call EVERY_PLAN,--quick)
 
+results: $(READY) ## results/reproduced anew, of all plans that have reference results, from these alone
+	@empty=$$(mktemp -d); for file in results/reference/*/*.parquet; do \
+		[ -e "$$file" ] || continue; plan=$${file#results/reference/}; plan=$${plan%.parquet}; echo "== $$plan"; \
+		GPBENCH_RESULTS=$$empty $(BIN)/gpbench report $$plan --output results/reproduced/$$plan || exit 1; \
+	done; rmdir $$empty
+
 # make PAPER-ITEM, for instance make wenzel2019-table1: one table or figure
 define ONE_PLAN
 $(subst /,-,$(1)): $(READY)
@@ -109,6 +116,9 @@ bench-$(1): $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_$(1).py $$(OPTIONS)
 endef
 $(foreach each,$(BENCHMARKS),$(eval $(call ONE_BENCHMARK,$(each))))
+
+docs: $(READY) ## the documentation as static pages in build/docs; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir $(HTML)
 
 clean: ## remove the environment, caches and the demo's output (stored cells stay)
 	rm -rf $(VENV) $(DEMO) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.errors import StoreError
+from gpbench.bench.metrics import metrics
+from gpbench.errors import PluginError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,10 +17,22 @@ if TYPE_CHECKING:
     from gpbench.bench.result import Result
     from gpbench.bench.store import Store
 
-__all__ = ["BINS", "SCORED", "brier_score", "calibration_error", "with_scores"]
+__all__ = [
+    "BINS",
+    "RELIABILITY_BINS",
+    "SCORED",
+    "Calibration",
+    "brier_score",
+    "calibration",
+    "calibration_error",
+    "stored_calibration",
+    "with_scores",
+]
 
 #: Bins of the calibration error.
 BINS = 15
+#: Bins of a reliability diagram.
+RELIABILITY_BINS = 10
 #: The metrics of this module.
 SCORED = frozenset({"brier", "ece"})
 
@@ -66,6 +79,53 @@ def calibration_error(probabilities: Array, y: Labels, *, bins: int = BINS) -> f
     return float(np.abs(surplus).sum() / len(y))
 
 
+class Calibration(NamedTuple):
+    """What a reliability diagram is made of, in bins of equal width: sums that add over cells, each (bins,).
+
+    With two classes of the second one's probability, else of the predicted class's.
+
+    Attributes
+    ----------
+    rows : array
+        Test rows.
+    said : array
+        Sum of their probabilities.
+    happened : array
+        How often it came true.
+    """
+
+    rows: Array
+    said: Array
+    happened: Array
+
+
+def calibration(probabilities: Array, y: Labels, *, bins: int = RELIABILITY_BINS) -> Calibration:
+    """The bins of one cell; parameters as of :func:`calibration_error`."""
+    if probabilities.shape[1] == 2:
+        said, happened = probabilities[:, 1], y == 1
+    else:
+        predicted = probabilities.argmax(axis=1)
+        said, happened = probabilities[np.arange(len(y)), predicted], predicted == y
+    bin_of = np.clip((said * bins).astype(np.int64), 0, bins - 1)
+    rows, total, true = (
+        np.bincount(bin_of, weights=each, minlength=bins).astype(np.float64)
+        for each in (np.ones(len(y)), said, happened)
+    )
+    return Calibration(rows, total, true)
+
+
+def stored_calibration(key: str, store: Store) -> Calibration | None:
+    """The bins of a stored cell; None where it predicts no classes.
+
+    Raises
+    ------
+    StoreError
+        Its arrays cannot be read.
+    """
+    found = _probabilities(key, store)
+    return None if found is None else calibration(*found)
+
+
 def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResult], list[str]]:
     """Cells whose ``metrics`` also hold ``brier`` and ``ece``; None where a cell predicts no classes.
 
@@ -87,9 +147,11 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
     problems: list[StoreError] = []
     for cell in cells:
         found: dict[str, float | None] = {"brier": None, "ece": None}
-        if cell.finished:
+        if known := {name: cell.metrics[name] for name in found if name in cell.metrics}:
+            found |= known  # of reference results, which have no arrays
+        elif cell.finished:
             try:
-                found = _scores(cell.key, store)
+                found = _scores(cell, store)
             except StoreError as error:
                 problems.append(error)
         scored.append(replace(cell, metrics={**cell.metrics, **found}))
@@ -98,11 +160,27 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
     return scored, [f"{len(problems)} cells without Brier score and calibration error: {problems[0]}"]
 
 
-def _scores(key: str, store: Store) -> dict[str, float | None]:
-    arrays = store.arrays(key, names=("test_probabilities", "y_test"))
-    if "test_probabilities" not in arrays:  # counts
+def _scores(cell: Result, store: Store) -> dict[str, float | None]:
+    found = _probabilities(cell.key, store, digest=cell.arrays_sha256)
+    if found is None:  # counts
         return {"brier": None, "ece": None}
+    return {"brier": brier_score(*found), "ece": calibration_error(*found)} | _of_plugins(*found)
+
+
+def _of_plugins(probabilities: Array, y: Labels) -> dict[str, float | None]:
+    """Third parties' metrics; those that cannot be computed are an error."""
+    try:
+        return {name: metric(probabilities, y) for name, metric in metrics().items()}
+    except PluginError as error:
+        raise StoreError(str(error)) from error
+
+
+def _probabilities(key: str, store: Store, *, digest: str | None = None) -> tuple[Array, Labels] | None:
+    """Predicted probabilities (n, C) and classes (n,) of a cell's test rows; None where it predicts no classes."""
+    arrays = store.arrays(key, names=("test_probabilities", "y_test"), digest=digest)
+    if "test_probabilities" not in arrays:
+        return None
     probabilities, y = arrays["test_probabilities"], arrays.get("y_test", np.empty(0))
     if probabilities.ndim != 2 or y.shape != (len(probabilities),) or not np.issubdtype(y.dtype, np.integer):
         raise StoreError(f"{store.folder / key}.npz holds no probabilities and classes of the same test rows")
-    return {"brier": brier_score(probabilities, y), "ece": calibration_error(probabilities, y)}
+    return probabilities, y
