@@ -374,16 +374,17 @@ class _Latent:
         a_bar = S @ self._p
         G_bar = S @ self._R @ S + 0.5 * (np.outer(a_bar, m) + np.outer(m, a_bar))
         right = self._cast(np.concatenate([-2.0 * G_bar, m[None], a_bar[None]]))
-        columns = self._cast(np.stack([d, at.slope, c, 2.0 * at.by_var - d, -2.0 * h])[:, :, None])
         dtheta, dZ, Y = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape), np.zeros((M, M))
         for number, rows in enumerate(energy.blocks):
             T, TS = self._T(number), self._TS(number)
             if not self._keep:
                 np.matmul(T, self._S, out=TS)
-            weight, slopes, pull, through, past = columns[:, rows]
+            weight, through, past = (
+                self._cast(each)[:, None] for each in (d[rows], 2.0 * at.by_var[rows] - d[rows], -2.0 * h[rows])
+            )
             work, left, T_bar = (self._work(len(T), which) for which in range(3))
             np.multiply(T, weight, out=left[:, :M])
-            left[:, M:] = np.concatenate([slopes, pull], axis=1)
+            left[:, M], left[:, M + 1] = at.slope[rows], c[rows]
             np.matmul(left, right, out=T_bar)
             T_bar += np.multiply(TS, through, out=work)
             T_bar += np.multiply(T, past, out=work)
