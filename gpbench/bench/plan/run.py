@@ -20,12 +20,8 @@ from gpbench.bench.plan.blocks import Block, runnable
 from gpbench.bench.plan.estimate import Estimate, estimate
 from gpbench.bench.reference import read_reference, reference_file
 from gpbench.bench.result import Result
-<<<<<<< HEAD
 from gpbench.bench.runner import Bounds
-from gpbench.bench.sources import FileSource, Source, opened, sources
-=======
 from gpbench.bench.sources import FileSource, Source, decisions, opened, sources
->>>>>>> data
 from gpbench.bench.sweep import sweep
 from gpbench.data.load import is_here
 from gpbench.data.splits import Protocol
@@ -221,17 +217,13 @@ def run_plan(
     planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, bounds=bounds, progress=progress)
     for name, why in planned.missing.items():
         say(f"{name}: {why}")
-<<<<<<< HEAD
     known = {} if force or fresh else _reference(plan, planned.tasks, store)
     if known:
         say(f"{len(known)} cells are reference results and are not run; --fresh runs them")
     tasks = [task for task in planned.tasks if task.spec.key not in known]
-    results = sweep(tasks, store, executor=executor, force=force, watch=watch) if tasks else []
-=======
-    for words in decisions(list(dict.fromkeys(task.source for task in planned.tasks))):
+    for words in decisions(list(dict.fromkeys(task.source for task in tasks))):
         say(words)
-    results = sweep(planned.tasks, store, executor=executor, force=force, watch=watch) if planned.tasks else []
->>>>>>> data
+    results = sweep(tasks, store, executor=executor, force=force, watch=watch) if tasks else []
     # The whole message names folders of this machine, which have no place in a report.
     missing = {name: why.partition("\n")[0] for name, why in planned.missing.items()}
     whole = _together(replace(plan, missing=missing), found, [*results, *known.values()], store)
