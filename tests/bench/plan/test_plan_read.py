@@ -15,6 +15,7 @@ splits = 4
 seed = 3
 scaling = "none"
 limits = { test_rows = 100_000, seconds = 600 }
+paper_limits = { iterations = 250 }
 centre = "median"
 spread = "2sd"
 render = "curves"
@@ -34,6 +35,7 @@ label = "KLSp M=8"
 printed = "KLSp M={inducing}"
 limits = { iterations = 250 }
 split = "folds:3"
+counted = false
 
 [sweep]
 inducing = [4, "3%"]
