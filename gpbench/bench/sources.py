@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gpbench.data import generators
+from gpbench.data import generators, splits
 from gpbench.data.catalogue import entries
 from gpbench.errors import DataUnavailable, UsageError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
 
-__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "opened", "sources"]
+__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "drawn", "opened", "sources"]
 
 #: Endings that mean a file of the user's own, even where it does not exist.
 _FILE_ENDINGS = (".csv", ".tsv", ".parquet", ".arff", ".libsvm", ".svm", ".npz", ".txt", ".data", ".gz", ".bz2", ".xz")
@@ -48,17 +48,20 @@ class CatalogueSource:
     folder : Path
         The data folder.
     mirror : str or None
+    draws : int
+        Of a generated data set: so many of it, one after another.
     """
 
     name: str
     folder: Path
     mirror: str | None
+    draws: int = 1
 
     def load(self, progress: Progress | None = None) -> Dataset:
         """Open the data set, downloading and preparing it where that has not been done."""
         from gpbench.data.load import load  # noqa: PLC0415  # pandas is heavy
 
-        return load(self.name, folder=self.folder, mirror=self.mirror, progress=progress)
+        return load(self.name, folder=self.folder, mirror=self.mirror, progress=progress, draws=self.draws)
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,27 @@ def sources(
             if value is not None:
                 raise UsageError(f"--{option} {value} says how to read a file, and no --dataset is a file")
     return found
+
+
+def drawn(place: Source, split: str) -> Source:
+    """The source that a split asks for: of ``draws:R`` all R data sets, of any other the one that is given.
+
+    Raises
+    ------
+    UsageError
+        Draws of a data set that is not generated.
+    """
+    protocol = splits.Protocol.parse(split)
+    if protocol.kind != "draws":
+        return place
+    if not isinstance(place, CatalogueSource) or generators.parse(place.name)[0] not in generators.GENERATORS:
+        known = ", ".join(generators.GENERATORS)
+        raise UsageError(f"split {protocol.text} is of generated data sets ({known}); got {_name(place)}")
+    return replace(place, draws=protocol.parts)
+
+
+def _name(place: Source) -> str:
+    return place.name if isinstance(place, CatalogueSource) else str(getattr(place, "path", place))
 
 
 def dataset_id(name: str) -> str:

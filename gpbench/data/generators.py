@@ -13,6 +13,7 @@ prior3        villacampa2017, section 4.2: the largest of three functions drawn 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,13 +63,14 @@ def waveform(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
     return u * first + (1 - u) * second + rng.standard_normal((n, 21)), y + 1
 
 
-def prior(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
+def prior(rng: np.random.Generator, n: int, *, seed: int = 0) -> tuple[Array, Labels]:
     """Rows (n, 2), uniform on [-2.5, 2.5]^2, and labels 1, 2, 3 by the largest latent function.
 
     The functions are the same for all blocks. A draw of f on n points would cost n^3; the squared exponential has an
     exact expansion in few functions on so small a square (:func:`prior_features`), with independent normal weights.
     """
-    weights = np.random.default_rng(np.random.SeedSequence(_ENTROPY, spawn_key=(99,))).standard_normal((3, 48, 48))
+    stream = np.random.SeedSequence(_ENTROPY, spawn_key=(99, *_seeded(seed)))
+    weights = np.random.default_rng(stream).standard_normal((3, 48, 48))
     X = rng.uniform(-2.5, 2.5, size=(n, 2))
     left, right = prior_features(X[:, 0]), prior_features(X[:, 1])
     f = np.einsum("ni,kij,nj->nk", left, weights, right, optimize=True)
@@ -124,7 +126,12 @@ def parse(name: str) -> tuple[str, int | None]:
     return base, int(text)
 
 
-def blocks(base: str, rows: int) -> Iterator[pd.DataFrame]:
+def _seeded(seed: int) -> tuple[int, ...]:
+    """What a generator's seed adds to the key of a stream: nothing for the data set itself, whose seed is 0."""
+    return (seed,) if seed else ()
+
+
+def blocks(base: str, rows: int, *, draws: int = 1) -> Iterator[pd.DataFrame]:
     """Rows as data frames: columns x1 ... xd and ``target``, the last.
 
     Parameters
@@ -133,19 +140,24 @@ def blocks(base: str, rows: int) -> Iterator[pd.DataFrame]:
         One of :data:`GENERATORS`.
     rows : int
         How many.
+    draws : int
+        So many data sets of as many rows one after another, with the generator's seeds 0, 1, ...; the first is the data
+        set itself.
     """
     import pandas as pd  # noqa: PLC0415  # a second that `list` and failing downloads need not pay
 
     from gpbench.data.formats.frames import frame  # noqa: PLC0415  # likewise
 
-    make = GENERATORS[base]
     key = list(GENERATORS).index(base)
-    for number, start in enumerate(range(0, rows, BLOCK)):
-        stream = np.random.default_rng(np.random.SeedSequence(_ENTROPY, spawn_key=(key, number)))
-        X, y = make(stream, BLOCK)
-        count = min(BLOCK, rows - start)
-        table = pd.DataFrame(X[:count], columns=[f"x{j + 1}" for j in range(X.shape[1])])
-        table["target"] = y[:count]
-        yield frame(
-            table, numbers=range(start + 1, start + count + 1), source=base, unit="row", read=start + count, total=rows
-        )
+    total = rows * draws
+    for seed in range(draws):
+        make = partial(prior, seed=seed) if base == "prior3" else GENERATORS[base]
+        for number, start in enumerate(range(0, rows, BLOCK)):
+            stream = np.random.SeedSequence(_ENTROPY, spawn_key=(key, number, *_seeded(seed)))
+            X, y = make(np.random.default_rng(stream), BLOCK)
+            count = min(BLOCK, rows - start)
+            table = pd.DataFrame(X[:count], columns=[f"x{j + 1}" for j in range(X.shape[1])])
+            table["target"] = y[:count]
+            first = seed * rows + start
+            numbers = range(first + 1, first + count + 1)
+            yield frame(table, numbers=numbers, source=base, unit="row", read=first + count, total=total)

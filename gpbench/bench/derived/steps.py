@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gpbench.bench.division import divide
 from gpbench.bench.plan.run import source_of
-from gpbench.bench.sources import opened
+from gpbench.bench.sources import drawn, opened
 from gpbench.errors import DataError, UsageError
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson
@@ -299,7 +299,7 @@ def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
         The data set cannot be had here, or it is not the one that the cell was run on.
     """
     name = plan.datasets[cell.shown.position[0]]
-    dataset = opened(source_of(plan, name, config))
+    dataset = opened(drawn(source_of(plan, name, config), cell.split.protocol))
     if dataset.checksum != cell.checksum:
         raise DataError(
             f"data set {name} is not the one that the cell was run on: "

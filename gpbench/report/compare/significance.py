@@ -173,6 +173,8 @@ def overlap(split: str, cells: Sequence[Result]) -> float | None:
         protocol = Protocol.parse(split)
     except UsageError:  # from a later version, or another program
         protocol = Protocol("given")
+    if protocol.kind == "draws":
+        return 0.0
     if protocol.kind in {"folds", "contiguous", "active"}:
         return 1.0 / (protocol.parts - 1) if protocol.parts > 1 else None
     if protocol.kind == "holdout" and protocol.size < 1:

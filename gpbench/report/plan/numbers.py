@@ -70,6 +70,8 @@ class BlockNumbers:
         Metric -> its number.
     processors : tuple of str
         Where its finished cells ran.
+    split : str
+        The protocol that they ran under: the block's, but in a table of earlier runs.
     """
 
     block: Block
@@ -80,6 +82,7 @@ class BlockNumbers:
     absent: str
     entries: Mapping[str, Entry]
     processors: tuple[str, ...]
+    split: str
 
     @property
     def note(self) -> str:
@@ -128,6 +131,7 @@ def _of_cells(plan: Plan, block: Block, cells: Sequence[PlanResult], printed: Se
         cut=sum(is_cut_short(cell, plan.paper_limits) for cell in finished),
         absent="" if cells else "no data" if block.dataset in plan.missing else "not run",
         processors=tuple(processors_of(finished)),
+        split=block.split,
     )
 
 
@@ -143,9 +147,12 @@ def _judged(
     cut: int | None,
     absent: str,
     processors: tuple[str, ...],
+    split: str,
     apart: str = "",
 ) -> BlockNumbers:
     """A block's numbers with their verdicts: the one place where they are judged."""
+    if split != block.split:
+        apart = f"splits {split}, the plan's are {block.split}"
     apart = apart or ("quick form" if plan.reduction.words else plan.override(block.dataset).incomparable or "")
     entries = {}
     for metric, (centre, spread, error) in numbers.items():
@@ -162,7 +169,7 @@ def _judged(
             absent=absent,
         )
         entries[metric] = Entry(centre, spread, error, one, judge(one, ours, paper=plan.paper))
-    return BlockNumbers(block, expected, finished, failed, cut, absent, entries, processors)
+    return BlockNumbers(block, expected, finished, failed, cut, absent, entries, processors, split)
 
 
 def _numbers(plan: Plan, values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:
@@ -223,11 +230,6 @@ def _of_rows(
     first = next(iter(rows.values()), None)
     cells, failed = (0, 0) if first is None else (int(first["cells"]), int(first["failed"]))
     parts = Protocol.parse(block.split).parts
-    apart = ""
-    if first is not None and cells and first["split"] != block.split:
-        apart = f"splits {first['split']}, the plan's are {block.split}"
-    elif first is not None and first["quick"] == "True":
-        apart = "quick form"
     expected = int(first["expected"]) if first is not None and first.get("expected") else block.planned or parts
     cut = 0 if first is None else int(first["cut_short"]) if first.get("cut_short") else None
     return _judged(
@@ -244,7 +246,8 @@ def _of_rows(
         cut=cut if cells else 0,
         absent="" if cells else "no data" if first is not None and "no data" in first["why"] else "not run",
         processors=() if first is None else tuple(filter(None, first["processors"].split("; "))),
-        apart=apart,
+        split=block.split if first is None or not cells else first["split"],
+        apart="quick form" if first is not None and first["quick"] == "True" else "",
     )
 
 

@@ -207,7 +207,7 @@ def plan_csv(plan: Plan, results: Sequence[BlockNumbers]) -> str:
             rows.append(
                 [
                     *(block.dataset, plan.dataset_label(block.dataset), block.table.method.id, block.label),
-                    *(swept_text(block), block.split, metric, result.finished + result.failed, result.failed),
+                    *(swept_text(block), result.split, metric, result.finished + result.failed, result.failed),
                     *(result.expected or None, result.cut, entry.centre, entry.spread, entry.error),
                     None if printed is None else "large" if printed.value is None else printed.value,
                     None if printed is None else printed.spread,

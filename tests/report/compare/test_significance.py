@@ -62,7 +62,7 @@ def test_the_interval_covers_as_often_as_it_says_when_splits_share_their_rows():
 
 @pytest.mark.parametrize(
     ("split", "expected"),
-    [("folds:10", 1 / 9), ("contiguous:5", 1 / 4), ("active:50/10", 1 / 9), ("holdout:0.2*5", 0.25)],
+    [("folds:10", 1 / 9), ("contiguous:5", 1 / 4), ("active:50/10", 1 / 9), ("holdout:0.2*5", 0.25), ("draws:20", 0.0)],
 )
 def test_overlap_follows_from_the_protocol(split, expected):
     assert overlap(split, []) == pytest.approx(expected)
