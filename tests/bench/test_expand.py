@@ -74,7 +74,7 @@ def test_draws_are_of_generated_data_and_every_cell_opens_all_of_them(tmp_path):
     (task,) = tasks
     assert (task.spec.dataset, task.spec.split.count, task.source.draws) == ("waveform3:40", 3, 3)
     assert task.source.load().n == 120
-    with pytest.raises(UsageError, match="split draws:3 is of generated data sets .*; got wine"):
+    with pytest.raises(UsageError, match=r"split draws:3 is of generated data sets .*; got wine"):
         expand(request(source=CatalogueSource("wine", tmp_path, None), split="draws:3"))
 
 
