@@ -37,7 +37,7 @@ __all__ = ["command"]
 @click.option(
     "--metrics",
     metavar="LIST",
-    help="Columns of the table: nll, error, brier, ece, train_seconds; with commas between.",
+    help="Columns of the table: nll, error, brier, ece, auc, average_precision, train_seconds; with commas between.",
 )
 def command(
     *,

@@ -16,7 +16,8 @@
     centre = "mean"                         # or median
     spread = "sd"                           # sd, 2sd, se, 2se
     render = "table"                        # or curves, learning-curves, panels, scatter, contraction, factors, outline
-    metrics = ["nll", "error", "train_seconds"]      # nll error accuracy brier ece train_seconds bound
+    metrics = ["nll", "error", "train_seconds"]      # nll error accuracy brier ece overconfidence auc
+                                            # average_precision train_seconds bound
     published = "wenzel2019-table1.csv"     # or a list of files of results/published
 
     [defaults]                              # settings for every method that has them (one that none has is an error)
@@ -111,7 +112,18 @@ DESCRIPTIVE = ("contraction", "factors", "outline")
 #: And of these, what needs neither data sets nor methods.
 SELF_CONTAINED = ("contraction", "factors")
 #: What can be shown of a cell.
-METRICS = ("nll", "error", "accuracy", "brier", "ece", "train_seconds", "bound")
+METRICS = (
+    "nll",
+    "error",
+    "accuracy",
+    "brier",
+    "ece",
+    "overconfidence",
+    "auc",
+    "average_precision",
+    "train_seconds",
+    "bound",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

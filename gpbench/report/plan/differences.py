@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from gpbench.report.compare.significance import overlap, paired_interval
+from gpbench.report.compare.significance import correction, paired_interval
 from gpbench.report.plan.numbers import BlockNumbers, centre_of, swept_text
 from gpbench.report.plan.verdicts import DECIDED, UNDECIDED
 from gpbench.report.tables.summary import value_of
@@ -137,7 +137,7 @@ def _difference(
     pairs: Sequence[tuple[PlanResult, float]],
 ) -> PlannedDifference | None:
     d = [value for _, value in pairs]
-    low, high, _ = paired_interval(d, rho=overlap(one.block.split, [cell for cell, _ in pairs]) or 0.0)
+    low, high, _ = paired_interval(d, rho=correction(one.block.split, [cell for cell, _ in pairs]) or 0.0)
     printed = [entry.printed for entry in entries]
     if low is None or high is None or printed[0] is None or printed[1] is None:
         return None

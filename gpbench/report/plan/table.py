@@ -48,6 +48,9 @@ HEADS = {
     "accuracy": "accuracy",
     "brier": "Brier",
     "ece": "ECE",
+    "overconfidence": "overconfidence",
+    "auc": "AUC",
+    "average_precision": "AP",
     "train_seconds": "time (s)",
     "bound": "bound",
 }
