@@ -65,12 +65,12 @@ def command(
     # Heavy imports wait until the command is called.
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import StoreError  # noqa: PLC0415
-    from gpbench.report.compare.comparison import METRICS, compare  # noqa: PLC0415
+    from gpbench.report.compare.comparison import SHOWN, compare  # noqa: PLC0415
     from gpbench.report.compare.display import comparison_text  # noqa: PLC0415
     from gpbench.report.compare.significance import ROPE  # noqa: PLC0415
     from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
 
-    columns = METRICS if metrics is None else tuple(name.strip() for name in metrics.split(","))
+    columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     paths = runs or (load_config().store,)
     cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=True)
     for problem in problems:

@@ -45,10 +45,12 @@ if TYPE_CHECKING:
 
     from gpbench.bench.result import Result
 
-__all__ = ["METRICS", "Comparison", "Meeting", "Pairing", "compare"]
+__all__ = ["METRICS", "SHOWN", "Comparison", "Meeting", "Pairing", "compare"]
 
 #: What is compared.
 METRICS = ("nll", "error", "brier", "ece", "auc", "average_precision")
+#: Of these, what tables show unless others are asked for.
+SHOWN = ("nll", "error", "brier", "ece")
 
 
 @dataclass(frozen=True, kw_only=True)

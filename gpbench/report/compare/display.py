@@ -24,6 +24,8 @@ __all__ = ["FORMATS", "comparison_text", "tables"]
 
 #: Formats that a comparison is written in.
 FORMATS = ("text", "markdown", "latex")
+#: Families of which all wins tell a difference at 0.05: with fewer the bootstrap knows nothing of a defeat.
+_FEWEST = 6
 #: Marks of headings in each.
 _HEADINGS = {"text": "{}\n", "markdown": "## {}\n\n", "latex": "% {}\n"}
 
@@ -97,7 +99,7 @@ def _times(found: Comparison) -> Display:
         (
             f"Goal: {FACTOR:g} times the lowest NLL at which any of these methods ended on the split (the median of "
             "its last three looks). Median of the training seconds until a method's curve is there, by the median of "
-            "three looks. >: on half of the splits or more it was not there when it ended; the median is more than this."
+            "three looks. >: on half of the splits or more it had not come there at its end; the median is above this."
         )
     ]
     return Display(
@@ -238,7 +240,7 @@ def _wins(found: Comparison, metrics: Sequence[str]) -> Display:
         word_heads=("metric", "method"),
         number_heads=tuple(map(printable, labels)),
         lines=tuple(lines),
-        best="1/2 lies outside the interval",
+        best=f"1/2 lies outside the interval of {_FEWEST} families or more",
         notes=(
             (
                 f"Over the families of data sets where all methods meet; a tie counts half. {LEVEL:.0%} intervals of "
@@ -253,7 +255,8 @@ def _share(wins: WinRates, row: int, column: int) -> Number:
     if wins.low is None or wins.high is None:
         return Number(share)
     low, high = wins.low[row][column], wins.high[row][column]
-    return Number(f"{share} [{low:.2f}, {high:.2f}]", best=low > 0.5 or high < 0.5)
+    told = wins.families >= _FEWEST and (low > 0.5 or high < 0.5)
+    return Number(f"{share} [{low:.2f}, {high:.2f}]", best=told)
 
 
 def _ranking_note(metric: str, ranking: Ranking) -> str:
