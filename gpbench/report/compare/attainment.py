@@ -2,9 +2,9 @@
 
 Curves of NLL are noisy, and one dip must decide nothing. Where a method ended is the median of its last three looks; on
 each split the goal is 1.02 times the lowest of these ends, so that all run for the same one. A curve arrives at the
-first look that is at the goal together with the median of three looks, its own and the two that follow (towards the end
-the last three). The method with the lowest end arrives, if its looks are finite. One that does not is censored: it took
-longer than it ran, nothing is extrapolated, and it is dropped from nothing.
+first look that is at the goal together with the median of three looks: its own, the one before and the one after (at
+the ends the first or the last three). The method with the lowest end arrives, if its looks are finite. One that does
+not is censored: it took longer than it ran, nothing is extrapolated, and it is dropped from nothing.
 
 Dolan and Moré (2002): a method's profile is the share of the problems that it solves within tau times the time of the
 fastest. A problem is a split, and data sets weigh the same, however many splits they have.
@@ -113,7 +113,7 @@ def arrival(trace: Trace, goal: float) -> float:
     """Seconds of the look at which a curve arrives at a goal, as the module says; infinite where it does not."""
     values = np.where(np.isfinite(trace.values), trace.values, np.inf)
     for look in np.flatnonzero(values <= goal):
-        start = max(min(int(look), len(values) - _LOOKS), 0)
+        start = max(min(int(look) - 1, len(values) - _LOOKS), 0)
         if np.median(values[start : start + _LOOKS]) <= goal:
             return float(trace.seconds[look])
     return math.inf

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpbench.errors import StoreError, reason
 from gpbench.report.notes import head_notes
 from gpbench.report.page.markup import Markup, display_table, element, join, note_list
-from gpbench.report.plan.claims import claim_display
+from gpbench.report.plan.claims import claim_display, judge_claims_of
 from gpbench.report.plan.differences import differences
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.renderers import renderer_of
@@ -99,7 +99,7 @@ def plan_part(found: PlanCells) -> Part:
     """
     plan = found.plan
     title = " ".join(part for part in (plan.paper, plan.title) if part)
-    shown_claims = claim_display(plan)
+    shown_claims = claim_display(judge_claims_of(found))
     claims = [] if shown_claims is None else [("Claims of the paper that this decides", shown_claims)]
     if plan.render == "table":
         results = entries_of(plan, found.results)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpbench.errors import StoreError, UsageError, reason
 from gpbench.report.files import write_atomically
 from gpbench.report.notes import head_notes
+from gpbench.report.plan.claims import judge_claims_of
 from gpbench.report.plan.differences import differences
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.renderers import renderer_of
@@ -88,7 +89,9 @@ def plan_text(found: PlanCells, form: str) -> str:
     results = entries_of(plan, found.results)
     if form == "csv":
         return plan_csv(plan, results)
-    return table_words(plan, results, form, paired=differences(plan, results, found.results))
+    return table_words(
+        plan, results, form, paired=differences(plan, results, found.results), claims=judge_claims_of(found)
+    )
 
 
 def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpbench.bench.plan.blocks import swept_words
 from gpbench.report.files import write_atomically
 from gpbench.report.notes import head_notes, plan_notes
-from gpbench.report.plan.claims import claim_words
+from gpbench.report.plan.claims import Judged, claim_words, judge_claims_of
 from gpbench.report.plan.differences import PlannedDifference, differences, differences_csv, differences_note
 from gpbench.report.plan.numbers import BlockNumbers, Entry, entries_of, swept_text
 from gpbench.report.plan.verdicts import NOT_COMPARABLE, RULE, tally
@@ -60,7 +60,7 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the table as text, Markdown and csv, and the differences between methods where the paper prints numbers."""
     plan, results = found.plan, entries_of(found.plan, found.results)
     paired = differences(plan, results, found.results)
-    written = write_table(plan, results, folder, paired=paired)
+    written = write_table(plan, results, folder, paired=paired, claims=judge_claims_of(found))
     if paired:
         written.append(folder / "differences.csv")
         write_atomically(written[-1], differences_csv(paired))
@@ -68,7 +68,12 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
 
 
 def write_table(
-    plan: Plan, results: Sequence[BlockNumbers], folder: Path, *, paired: Sequence[PlannedDifference] = ()
+    plan: Plan,
+    results: Sequence[BlockNumbers],
+    folder: Path,
+    *,
+    paired: Sequence[PlannedDifference] = (),
+    claims: Sequence[Judged] = (),
 ) -> list[Path]:
     """Write ``table.txt``, ``table.md`` and ``table.csv``.
 
@@ -79,30 +84,31 @@ def write_table(
     folder : Path
     paired : sequence of PlannedDifference
         For the note beneath the table.
+    claims : sequence of Judged
+        That the plan decides.
     """
     written = []
     for form in ("text", "markdown"):
         written.append(folder / f"table{ENDINGS[form]}")
-        write_atomically(written[-1], table_words(plan, results, form, paired=paired))
+        write_atomically(written[-1], table_words(plan, results, form, paired=paired, claims=claims))
     written.append(folder / f"table{ENDINGS['csv']}")
     write_atomically(written[-1], plan_csv(plan, results))
     return written
 
 
 def table_words(
-    plan: Plan, results: Sequence[BlockNumbers], form: str, *, paired: Sequence[PlannedDifference] = ()
+    plan: Plan,
+    results: Sequence[BlockNumbers],
+    form: str,
+    *,
+    paired: Sequence[PlannedDifference] = (),
+    claims: Sequence[Judged] = (),
 ) -> str:
-    """The table in a format of tables other than csv: its head, itself, and the paper's claims that it decides.
-
-    Raises
-    ------
-    UsageError
-        The claims cannot be read.
-    """
+    """The table in a format of tables other than csv: its head, itself, and the paper's claims that it decides."""
     pieces = [
         head_words(plan, form) + "\n",
         RENDERERS[form](plan_display(plan, results, paired=paired)),
-        claim_words(plan, form),
+        claim_words(claims, form),
     ]
     return "\n".join(filter(None, pieces))
 

@@ -42,6 +42,7 @@ __all__ = [
     "LOWER",
     "NOT_COMPARABLE",
     "NOT_RUN",
+    "OTHERS",
     "RULE",
     "UNDECIDED",
     "Evidence",
@@ -60,7 +61,7 @@ NOT_COMPARABLE, CUT_SHORT, NOT_RUN, FAILED = "not comparable", "cut short", "not
 #: The verdicts that decide: the headline is the share of the first among them.
 DECIDED = (AGREES, LOWER, HIGHER)
 #: The others, in the order in which they are counted.
-_OTHERS = (UNDECIDED, NOT_COMPARABLE, CUT_SHORT, NOT_RUN, FAILED)
+OTHERS = (UNDECIDED, NOT_COMPARABLE, CUT_SHORT, NOT_RUN, FAILED)
 
 #: A tolerance above this share of the printed number (and above the next) decides nothing.
 LARGEST = 0.2
@@ -252,7 +253,7 @@ class Headline:
         words = (
             f"Verdicts: {self.counts[AGREES]} of {self.decided} decided numbers agree with what is printed{share}, "
             f"{self.counts[LOWER]} are lower and {self.counts[HIGHER]} higher; "
-            + ", ".join(f"{word} {self.counts[word]}" for word in _OTHERS)
+            + ", ".join(f"{word} {self.counts[word]}" for word in OTHERS)
         )
         if self.reasons:
             words += " (not comparable: " + ", ".join(f"{why} {count}" for why, count in self.reasons.items()) + ")"

@@ -228,6 +228,10 @@ def test_panels_hold_the_margins_of_the_posterior(run, config):
     p = posterior.predict(np.stack([x, y], axis=1)).values
     np.testing.assert_allclose(arrays[f"{cell.key}/margins"][0][[5, 90], [3, 80]], p[:, 0] - p[:, 1], atol=1e-12)
     np.testing.assert_array_equal(arrays[f"{cell.key}/inducing/0"], posterior.latents[0].Z)
+    p = posterior.predict(posterior.latents[0].Z).values
+    np.testing.assert_allclose(arrays[f"{cell.key}/lead/0"], abs(p[:, 0] - p[:, 1]))
+    moved = not np.array_equal(arrays[f"{cell.key}/lead/0"], arrays[f"{cell.key}/lead_start/0"])
+    assert moved
     assert f"{found.results[1].key}/margins" not in arrays  # of the first split alone
     assert (len(arrays["X"]), list(arrays["classes"])) == (30, [0, 1])
 

@@ -156,7 +156,7 @@ def test_what_ships_is_judged_by_today_s_rule(tmp_path):
     copytree(shipped, tmp_path / "reproduced")
     told = judge_anew(tmp_path / "reproduced")
     assert told
-    for name, _ in told:
-        for ending in ("csv", "md", "txt"):
-            one, other = (folder / name / f"table.{ending}" for folder in (tmp_path / "reproduced", shipped))
-            assert one.read_text(encoding="utf-8") == other.read_text(encoding="utf-8"), f"{name}/table.{ending}"
+    files = [f"{name}/table.{ending}" for name, _ in told for ending in ("csv", "md", "txt")]
+    for file in [*files, "verdicts.md"]:
+        one, other = ((folder / file).read_text(encoding="utf-8") for folder in (tmp_path / "reproduced", shipped))
+        assert one == other, file
