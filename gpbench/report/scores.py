@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from gpbench.errors import StoreError
 
@@ -123,7 +122,9 @@ def roc_auc(probability: Array, y: Labels) -> float | None:
     n0 = len(y) - n1
     if not n0 or not n1:
         return None
-    return float((rankdata(probability)[positive].sum() - 0.5 * n1 * (n1 + 1)) / (n0 * n1))
+    _, place, counts = np.unique(probability, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - 0.5 * (counts - 1))[place]
+    return float((ranks[positive].sum() - 0.5 * n1 * (n1 + 1)) / (n0 * n1))
 
 
 def average_precision(probability: Array, y: Labels) -> float | None:
