@@ -238,11 +238,21 @@ def judge_claims(claims: Sequence[Claim], cells_of: Callable[[str], PlanCells]) 
 
 
 def judge_claims_of(found: PlanCells) -> list[Judged]:
-    """The claims that a plan decides, by its own cells and the store's of the other plans that share in them."""
-    claims = claims_of(found.plan.id)
-    if found.plan.reduction.words:  # a quick form decides nothing
+    """The claims that a plan decides, by its own cells and the store's of the other plans that share in them.
+
+    Less than the whole plan (the quick form, some methods, other limits) decides nothing; the stored cells of all do.
+    """
+    plan = found.plan
+    claims = claims_of(plan.id)
+    if not claims:
+        return []
+    if plan.reduction.words:
         return [unjudged(claim) for claim in claims]
-    return judge_claims(claims, _cells_of(found.store, {found.plan.id: found}))
+    whole = find_plan(plan.id)
+    is_whole = all(
+        getattr(plan, name) == getattr(whole, name) for name in ("datasets", "methods", "limits", "reduction")
+    )
+    return judge_claims(claims, _cells_of(found.store, {plan.id: found} if is_whole else {}))
 
 
 def _cells_of(store: Store, known: dict[str, PlanCells]) -> Callable[[str], PlanCells]:

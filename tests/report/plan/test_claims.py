@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -221,6 +222,12 @@ def test_the_cells_of_a_plan_decide_its_claims(make_cell, plan_cell, found_of):
 def test_a_quick_form_decides_nothing(found_of):
     plan = quick_form(find_plan("hensman2015/fig1"))
     assert {each.verdict for each in judge_claims_of(found_of(plan))} == {"not measured"}
+
+
+def test_a_part_of_a_plan_decides_nothing_of_its_own(found_of):
+    whole = find_plan("hensman2015/table1")
+    part = replace(whole, methods=whole.methods[:1], datasets=whole.datasets[:2])
+    assert [each.verdict for each in judge_claims_of(found_of(part))] == ["not measured"] * 2
 
 
 def test_a_page_shows_all_that_is_known_of_a_claim(found_of):
