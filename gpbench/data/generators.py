@@ -8,6 +8,8 @@ twonorm-gen   Breiman (1996): N(-a, I) against N(a, I) in 20 inputs, a = 2 / sqr
 ringnorm-gen  Breiman (1996): N(a, I) against N(0, 4 I) in 20 inputs; the signs of the labels are DELVE's
 waveform3     Breiman, Friedman, Olshen, Stone (1984): mixtures of two of three triangles in 21 inputs, with noise
 prior3        villacampa2017, section 4.2: the largest of three functions drawn from the Gaussian process prior
+gpdraw2-gen   logit labels of a draw from the prior in 2 standard normal inputs: se, length scale 0.5, variance 9
+gpdraw8-gen   the same in 8 inputs, length scale 2
 ============  ================================================================================================
 """
 
@@ -96,13 +98,42 @@ def prior_features(x: Array) -> Array:
     return features
 
 
-GENERATORS: dict[str, Callable[[np.random.Generator, int], tuple[Array, Labels]]] = {
+def draw2(rng: np.random.Generator, n: int, *, seed: int = 0) -> tuple[Array, Labels]:
+    """Rows (n, 2) and labels -1, +1."""
+    return _draw(rng, n, d=2, lengthscale=0.5, seed=seed)
+
+
+def draw8(rng: np.random.Generator, n: int, *, seed: int = 0) -> tuple[Array, Labels]:
+    """Rows (n, 8) and labels -1, +1."""
+    return _draw(rng, n, d=8, lengthscale=2.0, seed=seed)
+
+
+def _draw(rng: np.random.Generator, n: int, *, d: int, lengthscale: float, seed: int) -> tuple[Array, Labels]:
+    """Standard normal rows, and labels +1 with probability 1/(1 + exp(-f)).
+
+    f = (2 v/F)^1/2 Σ w_i cos(ω_i x + φ_i), with F = 2,000 random features (Rahimi and Recht 2007), is a draw from the
+    prior whose covariance is within 5 % of the squared exponential; it is the same for all blocks.
+    """
+    own = np.random.default_rng(np.random.SeedSequence(_ENTROPY, spawn_key=(98, d, *_seeded(seed))))
+    F, variance = 2000, 9.0
+    omega, phase, w = own.standard_normal((d, F)) / lengthscale, 2 * np.pi * own.random(F), own.standard_normal(F)
+    X, u = rng.standard_normal((n, d)), rng.random(n)
+    f = np.sqrt(2 * variance / F) * np.cos(X @ omega + phase) @ w
+    return X, np.where(np.log(u) - np.log1p(-u) < f, 1, -1)
+
+
+GENERATORS: dict[str, Callable[..., tuple[Array, Labels]]] = {
     "twonorm-gen": twonorm,
     "ringnorm-gen": ringnorm,
     "waveform3": waveform,
     "prior3": prior,
+    "gpdraw2-gen": draw2,
+    "gpdraw8-gen": draw8,
 }
 """id -> generator of a block."""
+
+_OF_FUNCTIONS = frozenset({"prior3", "gpdraw2-gen", "gpdraw8-gen"})
+"""Those whose labels follow functions that all blocks share: they take the generator's seed."""
 
 
 def parse(name: str) -> tuple[str, int | None]:
@@ -151,7 +182,7 @@ def blocks(base: str, rows: int, *, draws: int = 1) -> Iterator[pd.DataFrame]:
     key = list(GENERATORS).index(base)
     total = rows * draws
     for seed in range(draws):
-        make = partial(prior, seed=seed) if base == "prior3" else GENERATORS[base]
+        make = partial(GENERATORS[base], seed=seed) if base in _OF_FUNCTIONS else GENERATORS[base]
         for number, start in enumerate(range(0, rows, BLOCK)):
             stream = np.random.SeedSequence(_ENTROPY, spawn_key=(key, number, *_seeded(seed)))
             X, y = make(np.random.default_rng(stream), BLOCK)

@@ -120,3 +120,14 @@ def test_a_data_set_of_draws_bears_the_id_and_has_all_rows(tmp_path):
     assert (found.id, found.n, alone.n) == ("waveform3:50", 200, 50)
     np.testing.assert_array_equal(found.X[:50], alone.X)
     assert found.checksum != alone.checksum
+
+
+@pytest.mark.parametrize("name", ["gpdraw2-gen", "gpdraw8-gen"])
+def test_labels_of_a_prior_draw_follow_a_smooth_function(name):
+    X, y = _rows(name, BLOCK)
+    np.testing.assert_allclose(X.std(0), 1.0, atol=0.05)
+    distance = ((X[:500, None] - X[None, 500:]) ** 2).sum(2)
+    alike = (y[:500, None] == y[None, 500:]).astype(float)
+    nearest = np.take_along_axis(alike, distance.argsort(axis=1)[:, :5], axis=1).mean()
+    # at one place two labels agree with probability E p² + E (1 - p)² = 0.79 of p = σ(f), f ~ N(0, 9)
+    assert alike.mean() + 0.05 < nearest < 0.85

@@ -15,7 +15,8 @@
     paper_limits = { iterations = 250 }     # what the paper's own runs ended by; without it they ran to convergence
     centre = "mean"                         # or median
     spread = "sd"                           # sd, 2sd, se, 2se
-    render = "table"                        # or curves, learning-curves, panels, scatter, contraction, factors, outline
+    render = "table"                        # or curves, learning-curves, panels, scatter, contraction, factors,
+                                            # outline, truth
     metrics = ["nll", "error", "train_seconds"]      # nll error accuracy brier ece overconfidence auc
                                             # average_precision train_seconds bound
     published = "wenzel2019-table1.csv"     # or a list of files of results/published
@@ -106,7 +107,7 @@ __all__ = [
 CENTRES = ("mean", "median")
 SPREADS = ("sd", "2sd", "se", "2se")
 #: What a plan can become; ``gpbench.report.plan.renderers`` holds the function of each.
-RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "factors", "outline")
+RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "factors", "outline", "truth")
 #: Of these, what runs no cells.
 DESCRIPTIVE = ("contraction", "factors", "outline")
 #: And of these, what needs neither data sets nor methods.

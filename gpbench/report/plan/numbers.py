@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from gpbench.bench.plan.blocks import Block, blocks
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
-from gpbench.report.groups import processors_of
+from gpbench.report.groups import disturbed_words, processors_of
 from gpbench.report.plan.published import find_printed, read_published
 from gpbench.report.plan.verdicts import Evidence, Verdict, is_cut_short, judge
 from gpbench.report.tables.summary import statistics, value_of
@@ -72,6 +72,8 @@ class BlockNumbers:
         Where its finished cells ran.
     split : str
         The protocol that they ran under: the block's, but in a table of earlier runs.
+    disturbed : tuple of str
+        What their clocks say against their times.
     """
 
     block: Block
@@ -83,6 +85,7 @@ class BlockNumbers:
     entries: Mapping[str, Entry]
     processors: tuple[str, ...]
     split: str
+    disturbed: tuple[str, ...] = ()
 
     @property
     def note(self) -> str:
@@ -132,6 +135,7 @@ def _of_cells(plan: Plan, block: Block, cells: Sequence[PlanResult], printed: Se
         absent="" if cells else "no data" if block.dataset in plan.missing else "not run",
         processors=tuple(processors_of(finished)),
         split=block.split,
+        disturbed=tuple(disturbed_words(finished)),
     )
 
 
@@ -148,6 +152,7 @@ def _judged(
     absent: str,
     processors: tuple[str, ...],
     split: str,
+    disturbed: tuple[str, ...] = (),
     apart: str = "",
 ) -> BlockNumbers:
     """A block's numbers with their verdicts: the one place where they are judged."""
@@ -169,7 +174,7 @@ def _judged(
             absent=absent,
         )
         entries[metric] = Entry(centre, spread, error, one, judge(one, ours, paper=plan.paper))
-    return BlockNumbers(block, expected, finished, failed, cut, absent, entries, processors, split)
+    return BlockNumbers(block, expected, finished, failed, cut, absent, entries, processors, split, disturbed)
 
 
 def _numbers(plan: Plan, values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:
