@@ -232,6 +232,10 @@ STYLES: dict[str, Style] = {
     "epgpc": Style(TEAL, _SOLID, "D"),
     "gibbs": Style(BLACK, _SOLID, "X"),
     "linear": Style(GREY, _SOLID, "P"),
+    "hgb": Style(GREY, _DASHED, "d"),
+    "hgb-tuned": Style(GREY, _DOTTED, "h"),
+    "rff": Style(GREY, _DASHDOT, "H"),
+    "dirichlet-gpc": Style(PURPLE, _DASHDOT, "8"),
     # hensman2015
     "klsp": Style(INDIGO, _SOLID, "^"),
     "klsp-sgd": Style(PURPLE, _SOLID, "v"),
