@@ -17,7 +17,8 @@ OPTIONS ?=
 BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
 #: What `make bench` leaves out: 10 GB of disk and most of an hour, and environments that are installed on demand.
 APART := scale peers
-.PHONY: help demo test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
+HTML := build/docs
+.PHONY: help demo docs test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -109,6 +110,9 @@ bench-$(1): $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/bench_$(1).py $$(OPTIONS)
 endef
 $(foreach each,$(BENCHMARKS),$(eval $(call ONE_BENCHMARK,$(each))))
+
+docs: $(READY) ## the documentation as static pages in build/docs; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir $(HTML)
 
 clean: ## remove the environment, caches and the demo's output (stored cells stay)
 	rm -rf $(VENV) $(DEMO) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -272,15 +272,7 @@ def _as_fit(fitted: Any) -> Fit:
     """What ``fit`` gave; a bare posterior, which a plug-in's scheme may give, does not say how training ended."""
     if isinstance(fitted, Fit):
         return fitted
-    facts = dict(getattr(fitted, "facts", {}))
-    return Fit(
-        posterior=fitted,
-        stopped_by=facts.pop("stopped_by", "unknown"),
-        iterations=facts.pop("iterations", 0),
-        bound=facts.pop("bound", None),
-        jitter=facts.pop("jitter", None),
-        facts=facts,
-    )
+    return Fit(posterior=fitted, stopped_by="unknown")
 
 
 def _stopped_by(own: StoppedBy, watchers: str | None) -> str:

@@ -76,7 +76,7 @@ def command(
     from gpbench.errors import StoreError, UsageError  # noqa: PLC0415
     from gpbench.report.publish import publish  # noqa: PLC0415
     from gpbench.report.scores import SCORED  # noqa: PLC0415
-    from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
+    from gpbench.report.sources import calibrations, choose, read_cells  # noqa: PLC0415
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
     from gpbench.report.tables.table import SHOWN, table  # noqa: PLC0415
 
@@ -90,7 +90,8 @@ def command(
     columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     scored = not SCORED.isdisjoint(columns) or form == "csv" or (output is not None and output.suffix.lower() == ".csv")
     paths = runs or (load_config().store,)
-    cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=scored)
+    places = [path for path in paths if runs or path.exists()]
+    cells, problems = read_cells(places, scored=scored)
     for problem in problems:
         echo(f"gpbench: {problem}", err=True)
     if not cells:
@@ -99,7 +100,8 @@ def command(
     if output is None and form == "html":
         from gpbench.report.page import page  # noqa: PLC0415
 
-        echo(page(chosen, title="Results", metrics=columns, spread=spread), nl=False, content=True)
+        bins = calibrations(places, chosen)
+        echo(page(chosen, title="Results", metrics=columns, spread=spread, bins=bins), nl=False, content=True)
         return
     if output is None:
         echo(
@@ -108,7 +110,7 @@ def command(
             content=form not in {None, "text"},
         )
         return
-    written, problems = publish(chosen, output, format=form, spread=spread, metrics=columns)
+    written, problems = publish(chosen, output, format=form, spread=spread, metrics=columns, places=places)
     for path in written:
         echo(str(path), content=True)
     for problem in problems:

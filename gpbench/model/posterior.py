@@ -32,7 +32,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -246,8 +246,6 @@ class Posterior:
         p(y | f).
     classes : int
         Number of classes of the data set, 0 for counts.
-    facts : mapping
-        What is to be recorded about the fit, as JSON can hold it.
 
     Raises
     ------
@@ -258,7 +256,6 @@ class Posterior:
     latents: tuple[Latent, ...]
     likelihood: Likelihood
     classes: int
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         needed = self.likelihood.n_latent(self.classes)
@@ -341,10 +338,6 @@ class Parts(Protocol):
     def classes(self) -> int:
         """Number of classes of the data set, 0 for counts."""
 
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What is to be recorded about the fit."""
-
 
 def packed(posterior: Parts) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """A posterior as what JSON can hold, and arrays whose names begin with the latent function's number."""
@@ -357,7 +350,6 @@ def packed(posterior: Parts) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
     meta = {
         "likelihood": posterior.likelihood.spec(),
         "classes": posterior.classes,
-        "facts": dict(posterior.facts),
         "latents": described,
     }
     return meta, arrays
@@ -376,7 +368,7 @@ def unpack_latents(
 
 def _build_gp(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Posterior:
     latents = unpack_latents(meta["latents"], arrays)
-    return Posterior(latents, likelihood_from_spec(meta["likelihood"]), classes=meta["classes"], facts=meta["facts"])
+    return Posterior(latents, likelihood_from_spec(meta["likelihood"]), classes=meta["classes"])
 
 
 _BUILDERS: dict[str, Build] = {"gp": _build_gp}
@@ -449,7 +441,7 @@ def npz_arrays(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, npt.NDAr
     try:
         text = json.dumps({"format": _FORMAT, "kind": kind, **meta}, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"a posterior's facts and parameters must be what JSON can hold: {error}") from None
+        raise UsageError(f"a posterior's parameters must be what JSON can hold: {error}") from None
     return {
         META: np.frombuffer(text.encode(), dtype=np.uint8),
         **{_PREFIX + name: values for name, values in arrays.items()},

@@ -21,7 +21,7 @@ done in closed form or by quadrature, never by sampling (Rao-Blackwell). Two way
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -70,8 +70,6 @@ class SampledPosterior:
         p(y | f).
     classes : int
         Number of classes of the data set, 0 for counts.
-    facts : mapping
-        What is to be recorded about the fit, as JSON can hold it.
 
     Raises
     ------
@@ -85,7 +83,6 @@ class SampledPosterior:
     draws: tuple[Array, ...]
     likelihood: Likelihood
     classes: int
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         needed = self.likelihood.n_latent(self.classes)
@@ -113,11 +110,10 @@ class SampledPosterior:
         *,
         likelihood: Likelihood,
         classes: int,
-        facts: Mapping[str, Any] | None = None,
     ) -> Self:
         """One latent function whose v, given a draw v_i, is N(v_i, S_w) with the S_w of ``latent``; draws (I, M)."""
         centred = replace(latent, m_w=np.mean(draws, axis=0))
-        return cls((centred,), (draws,), likelihood, classes, facts or {})
+        return cls((centred,), (draws,), likelihood, classes)
 
     @classmethod
     def of_values(
@@ -130,7 +126,6 @@ class SampledPosterior:
         likelihood: Likelihood,
         classes: int,
         mean: float = 0.0,
-        facts: Mapping[str, Any] | None = None,
     ) -> Self:
         """One latent function from draws of its values at inputs.
 
@@ -155,7 +150,7 @@ class SampledPosterior:
         M = len(Z)
         nothing = np.zeros((M, M))
         latent = Latent(kernel, Z, draws.mean(axis=0), nothing, form="covariance", jitter=jitter, mean=mean)
-        return cls((latent,), (draws,), likelihood, classes, facts or {})
+        return cls((latent,), (draws,), likelihood, classes)
 
     @cached_property
     def _conditionals(self) -> tuple[_Conditionals, ...]:
@@ -250,7 +245,7 @@ class _Conditionals:
 def _build(meta: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> SampledPosterior:
     latents = unpack_latents(meta["latents"], arrays)
     draws = tuple(arrays[f"{index}.draws"] for index in range(len(latents)))
-    return SampledPosterior(latents, draws, likelihood_from_spec(meta["likelihood"]), meta["classes"], meta["facts"])
+    return SampledPosterior(latents, draws, likelihood_from_spec(meta["likelihood"]), meta["classes"])
 
 
 register_posterior(KIND, _build)

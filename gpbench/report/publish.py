@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpbench.errors import UsageError
 from gpbench.report.files import PICTURES, write_atomically
+from gpbench.report.sources import calibrations
 from gpbench.report.tables.summary import summarise
 from gpbench.report.tables.table import ENDINGS, SHOWN, table
 
@@ -39,6 +40,7 @@ def publish(
     spread: str = "2se",
     metrics: Sequence[str] = SHOWN,
     title: str = "Results",
+    places: Sequence[Path] = (),
 ) -> tuple[list[Path], list[str]]:
     """Write a report.
 
@@ -55,6 +57,8 @@ def publish(
         Of the table, see :func:`gpbench.report.tables.table.table`.
     title : str
         Of a page.
+    places : sequence of Path
+        Where the cells' probabilities are, for a page's reliability diagrams.
 
     Returns
     -------
@@ -76,7 +80,8 @@ def publish(
         from gpbench.report.page import write_page  # noqa: PLC0415  # matplotlib's colours are heavy
 
         page = path / f"page{PAGE_ENDING}" if path.is_dir() or not ending else path
-        write_page(cells, page, title=title, metrics=metrics, spread=spread)
+        bins = calibrations(places, cells)
+        write_page(cells, page, title=title, metrics=metrics, spread=spread, bins=bins)
         return [page], []
     if path.is_dir() or not ending:
         return _folder(cells, path, format or "text", spread, metrics)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,22 @@ if TYPE_CHECKING:
     from gpbench.bench.result import Result
     from gpbench.bench.store import Store
 
-__all__ = ["BINS", "SCORED", "brier_score", "calibration_error", "with_scores"]
+__all__ = [
+    "BINS",
+    "RELIABILITY_BINS",
+    "SCORED",
+    "Calibration",
+    "brier_score",
+    "calibration",
+    "calibration_error",
+    "stored_calibration",
+    "with_scores",
+]
 
 #: Bins of the calibration error.
 BINS = 15
+#: Bins of a reliability diagram.
+RELIABILITY_BINS = 10
 #: The metrics of this module.
 SCORED = frozenset({"brier", "ece"})
 
@@ -66,6 +78,53 @@ def calibration_error(probabilities: Array, y: Labels, *, bins: int = BINS) -> f
     return float(np.abs(surplus).sum() / len(y))
 
 
+class Calibration(NamedTuple):
+    """What a reliability diagram is made of, in bins of equal width: sums that add over cells, each (bins,).
+
+    With two classes of the second one's probability, else of the predicted class's.
+
+    Attributes
+    ----------
+    rows : array
+        Test rows.
+    said : array
+        Sum of their probabilities.
+    happened : array
+        How often it came true.
+    """
+
+    rows: Array
+    said: Array
+    happened: Array
+
+
+def calibration(probabilities: Array, y: Labels, *, bins: int = RELIABILITY_BINS) -> Calibration:
+    """The bins of one cell; parameters as of :func:`calibration_error`."""
+    if probabilities.shape[1] == 2:
+        said, happened = probabilities[:, 1], y == 1
+    else:
+        predicted = probabilities.argmax(axis=1)
+        said, happened = probabilities[np.arange(len(y)), predicted], predicted == y
+    bin_of = np.clip((said * bins).astype(np.int64), 0, bins - 1)
+    rows, total, true = (
+        np.bincount(bin_of, weights=each, minlength=bins).astype(np.float64)
+        for each in (np.ones(len(y)), said, happened)
+    )
+    return Calibration(rows, total, true)
+
+
+def stored_calibration(key: str, store: Store) -> Calibration | None:
+    """The bins of a stored cell; None where it predicts no classes.
+
+    Raises
+    ------
+    StoreError
+        Its arrays cannot be read.
+    """
+    found = _probabilities(key, store)
+    return None if found is None else calibration(*found)
+
+
 def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResult], list[str]]:
     """Cells whose ``metrics`` also hold ``brier`` and ``ece``; None where a cell predicts no classes.
 
@@ -99,10 +158,18 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
 
 
 def _scores(key: str, store: Store) -> dict[str, float | None]:
-    arrays = store.arrays(key, names=("test_probabilities", "y_test"))
-    if "test_probabilities" not in arrays:  # counts
+    found = _probabilities(key, store)
+    if found is None:  # counts
         return {"brier": None, "ece": None}
+    return {"brier": brier_score(*found), "ece": calibration_error(*found)}
+
+
+def _probabilities(key: str, store: Store) -> tuple[Array, Labels] | None:
+    """Predicted probabilities (n, C) and classes (n,) of a cell's test rows; None where it predicts no classes."""
+    arrays = store.arrays(key, names=("test_probabilities", "y_test"))
+    if "test_probabilities" not in arrays:
+        return None
     probabilities, y = arrays["test_probabilities"], arrays.get("y_test", np.empty(0))
     if probabilities.ndim != 2 or y.shape != (len(probabilities),) or not np.issubdtype(y.dtype, np.integer):
         raise StoreError(f"{store.folder / key}.npz holds no probabilities and classes of the same test rows")
-    return {"brier": brier_score(probabilities, y), "ece": calibration_error(probabilities, y)}
+    return probabilities, y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,12 @@ from gpbench.bench.store import Store
 from gpbench.data.splits import Protocol
 from gpbench.errors import StoreError, UsageError, reason, unknown_name
 from gpbench.report.groups import processors_of
-from gpbench.report.scores import with_scores
+from gpbench.report.scores import Calibration, stored_calibration, with_scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["choose", "read_cells"]
+__all__ = ["calibrations", "choose", "read_cells"]
 
 
 def read_cells(paths: Iterable[Path], *, scored: bool = False) -> tuple[list[Result], list[str]]:
@@ -47,19 +48,40 @@ def read_cells(paths: Iterable[Path], *, scored: bool = False) -> tuple[list[Res
     cells: list[Result] = []
     problems: list[str] = []
     for path in paths:
-        if path.is_dir():
-            store = Store(path / "runs" if (path / "runs").is_dir() else path)
-            found = store.results()
-            problems += store.problems
-        elif path.exists():
-            found, store = _cells_of_file(path)
-        else:
-            raise UsageError(f"there is no results folder or file {path}")
+        found, store = _read(path)
+        problems += store.problems
         if scored:
             found, unscored = with_scores(found, store)
             problems += unscored
         cells += found
     return cells, problems
+
+
+def calibrations(paths: Iterable[Path], cells: Iterable[Result]) -> dict[str, Calibration]:
+    """The bins of reliability diagrams, by key, of those cells whose arrays are in these places.
+
+    A cell whose arrays are missing or damaged is not among them: it is drawn without.
+    """
+    wanted = {cell.key for cell in cells if cell.finished}
+    bins: dict[str, Calibration] = {}
+    for path in paths:
+        found, store = _read(path)
+        for key in wanted.intersection(cell.key for cell in found).difference(bins):
+            with suppress(StoreError):
+                one = stored_calibration(key, store)
+                if one is not None:
+                    bins[key] = one
+    return bins
+
+
+def _read(path: Path) -> tuple[list[Result], Store]:
+    """The cells of a folder or file, and the store that has their arrays."""
+    if path.is_dir():
+        store = Store(path / "runs" if (path / "runs").is_dir() else path)
+        return store.results(), store
+    if path.exists():
+        return _cells_of_file(path)
+    raise UsageError(f"there is no results folder or file {path}")
 
 
 def choose(

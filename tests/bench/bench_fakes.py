@@ -15,20 +15,20 @@ from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.methods import Method
 from gpbench.bench.runner import Task
 from gpbench.data.dataset import dataset_from_arrays
-from gpbench.schemes.base import Step, StopTraining, setting
+from gpbench.schemes.base import Fit, Step, StopTraining, setting
 
 CALLS = []  # fits in this process: (inputs, inducing rule, thread counts)
 
 
 class FakePosterior:
-    def __init__(self, weights, facts):
+    def __init__(self, weights, *, broken=False):
         self.weights = weights
-        self.facts = facts
+        self.broken = broken
 
     def score(self, X, y):
         p = 1 / (1 + np.exp(-(X[:] @ self.weights)))
         p = np.clip(p, 1e-9, 1 - 1e-9)
-        if self.facts.get("broken"):
+        if self.broken:
             p = np.zeros_like(p)
         both = np.column_stack([1 - p, p])
         with np.errstate(divide="ignore"):
@@ -55,7 +55,7 @@ class FakeScheme:
     def fit(self, X, y, *, inducing, likelihood, classes, rng, on_step):  # noqa: ARG002
         CALLS.append((X, inducing, [pool["num_threads"] for pool in threadpool_info()]))
         weights = np.zeros(X.shape[1])
-        facts = {"jitter": 1e-6, "stopped_by": "iterations", "broken": self.trouble == "infinite"}
+        broken, stopped_by = self.trouble == "infinite", "iterations"
         try:
             for iteration in range(1, min(self.steps, self.max_iterations) + 1):
                 rows = rng.integers(len(y), size=8)
@@ -64,12 +64,15 @@ class FakeScheme:
                 weights = weights + self.rate * batch.T @ (y[rows] - p)
                 if iteration == 3:
                     _misbehave(self.trouble)
-                posterior = FakePosterior(weights, facts)
+                posterior = FakePosterior(weights, broken=broken)
                 on_step(Step(iteration, bound=-float(iteration), posterior=lambda q=posterior: q))
         except StopTraining:
             if self.trouble != "late":  # as a scheme that was done when it reported its step
-                facts = {**facts, "stopped_by": "on_step"}
-        return FakePosterior(weights, facts)
+                stopped_by = "on_step"
+        posterior = FakePosterior(weights, broken=broken)
+        if self.trouble == "silent":  # as a plug-in's scheme that gives a bare posterior
+            return posterior
+        return Fit(posterior=posterior, stopped_by=stopped_by, jitter=1e-6)
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,6 @@ __all__ = ["agreement", "contraction", "factors", "hyperparameters", "panels"]
 _STEPS = 160
 #: Training rows that are drawn at most.
 _MOST = 1500
-#: Edges of the ordinal likelihood under the operator.
-_EDGES = (-1.0, 0.0, 1.0)
 
 
 class LatentPredictor(Protocol):
@@ -191,8 +189,8 @@ def contraction(found: PlanCells, options: Mapping[str, Any], config: Config) ->
     ----------
     found : PlanCells
     options : mapping
-        ``sizes`` of the active set, random ``rows`` and their ``inputs``, ``repeats``, ``kernels``, ``slopes`` of the
-        ordinal likelihood, ``seed``.
+        ``sizes`` of the active set, random ``rows`` and their ``inputs``, ``repeats``, ``kernels``, ``slopes`` and
+        ``edges`` of the ordinal likelihood, every slope with every set of edges, ``seed``.
     config : Config
 
     Returns
@@ -209,8 +207,13 @@ def contraction(found: PlanCells, options: Mapping[str, Any], config: Config) ->
     kernels = list(dict.fromkeys(str(name) for name in options["kernels"]))
     sizes = list(dict.fromkeys(int(size) for size in options["sizes"]))
     likelihoods: dict[str, Poisson | Logit | Ordinal] = {"count (Poisson)": Poisson(), "binary (logit)": Logit(20)}
-    for slope in map(float, options["slopes"]):
-        likelihoods[f"ordinal, slope {slope:g}"] = Ordinal(_EDGES, slope=slope)
+    for edges in options["edges"]:
+        words = ", ".join(f"{edge:g}" for edge in edges)
+        for slope in map(float, options["slopes"]):
+            try:
+                likelihoods[f"ordinal ({words}), slope {slope:g}"] = Ordinal(edges, slope=slope)
+            except UsageError as error:
+                raise UsageError(f"{found.plan.path}: [figure]: {error}") from None
     before, after = [], []
     for name in kernels:
         kernel = make_kernel(name, d, variance=1.0, lengthscale=math.sqrt(d) / 3.0, noise=0.0)

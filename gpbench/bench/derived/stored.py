@@ -134,6 +134,7 @@ STEPS = {
             "repeats": 500,
             "kernels": ["se"],
             "slopes": [1.0],
+            "edges": [[-1.0, 0.0, 1.0]],
         },
         quick={"repeats": 3},
         methods=("gvi-fixed-point",),
@@ -221,8 +222,11 @@ def derive(found: PlanCells, config: Config, *, force: bool = False) -> None:
 def _kind(value: object) -> str:
     """What an option is, in words."""
     if isinstance(value, list):
-        kinds = {_kind(each) for each in value}
-        return f"a list of {kinds.pop().partition(' ')[2]}s" if len(kinds) == 1 else "a list"
+        kinds = {_kind(each).partition(" ")[2] for each in value}
+        if len(kinds) != 1:
+            return "a list"
+        noun, of, what = kinds.pop().partition(" of ")
+        return f"a list of {noun}s{of}{what}"
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return "a number" if number else "a text" if isinstance(value, str) else "another value"
 

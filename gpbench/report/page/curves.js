@@ -65,10 +65,17 @@
     return { left: left - 0.02, right: right + 0.02, low: low >= 0 ? Math.max(low - room, 0) : low - room, high: high + room };
   }
 
+  // The value that the drawn line has at a time: straight between two looks on the axis of log time. Before the first
+  // look there is none, nor after the last, unless a single look stands for all that comes after it.
   function at(curve, seconds) {
-    let found = -1;
-    for (let i = 0; i < curve.seconds.length && curve.seconds[i] <= seconds; i += 1) found = i;
-    return found < 0 ? null : curve[metric][found];
+    const known = curve.seconds.map((time, i) => [time, curve[metric][i]]).filter((each) => finite(each[1]));
+    if (!known.length || seconds < known[0][0]) return null;
+    if (known.length === 1) return known[0][1];
+    const next = known.findIndex((each) => each[0] >= seconds);
+    if (next < 0) return null;
+    if (next === 0 || known[next][0] === seconds) return known[next][1];
+    const [[s0, v0], [s1, v1]] = [known[next - 1], known[next]];
+    return v0 + ((v1 - v0) * Math.log(seconds / s0)) / Math.log(s1 / s0);
   }
 
   function chart(content, number) {
@@ -215,10 +222,13 @@
         row.style.color = looks.get(curve.method).color;
       }
       tip.style.display = "block";
-      const half = px > size.width / 2;
-      tip.style.left = half ? "auto" : `${(100 * (px + 10)) / size.width}%`;
-      tip.style.right = half ? `${100 - (100 * (px - 10)) / size.width}%` : "auto";
-      tip.style.top = `${root.offsetTop + MARGIN.top}px`;
+      // Beside the pointer, on the side that has room; an SVG has no offsetTop, so both boxes are measured on the screen.
+      const outer = box.getBoundingClientRect(), picture = root.getBoundingClientRect(), own = tip.getBoundingClientRect();
+      const scale = picture.width / size.width;
+      const left = picture.left - outer.left + px * scale, top = picture.top - outer.top + py * scale;
+      const right = px > size.width / 2 ? left - own.width - 12 : left + 12;
+      tip.style.left = `${Math.min(Math.max(right, 0), Math.max(outer.width - own.width, 0))}px`;
+      tip.style.top = `${Math.min(Math.max(top - own.height / 2, 0), Math.max(outer.height - own.height, 0))}px`;
     }
     reset();
     return { draw, reset };

@@ -1,6 +1,7 @@
 """The page as a whole: parts of plans, curves, the table, which cells failed and why, and what all ran on and with.
 
-Its head forbids it to load anything, and to run any script but the one that stands in it, which draws the curves.
+Its head forbids it to load anything, and to run any scripts but the two that stand in it: one draws the curves, one
+sorts and filters the tables.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpbench import __version__
-from gpbench.report.figures.style import AXIS_LABELS, styles_of
+from gpbench.report.figures.quality import LEAST, figure
+from gpbench.report.figures.style import AXIS_LABELS, picture_bytes, styles_of
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import distinct, group_cells
 from gpbench.report.page.markup import Markup, data_block, display_table, element, join, note_list, plain_table, raw
-from gpbench.report.page.parts import Part, part_section, plan_part
-from gpbench.report.tables.summary import summarise
+from gpbench.report.page.parts import Part, Picture, part_section, picture_element, plan_part
+from gpbench.report.tables.summary import statistics, summarise
 from gpbench.report.tables.table import SHOWN, display
 from gpbench.report.text import printable
 from gpbench.report.traces import curve_of, in_digits
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.run import PlanCells
     from gpbench.bench.result import Result
     from gpbench.report.groups import Group
+    from gpbench.report.scores import Calibration
     from gpbench.report.traces import Array
 
 __all__ = ["METRICS", "charts", "failures", "page", "plan_page", "provenance", "write_page"]
@@ -39,6 +42,8 @@ __all__ = ["METRICS", "charts", "failures", "page", "plan_page", "provenance", "
 
 #: Metric of a chart -> label of its axis.
 METRICS = {name: AXIS_LABELS[name] for name in ("nll", "error")}
+
+_SCRIPTS = ("curves.js", "tables.js")
 
 #: Field of the provenance -> its name on the page.
 _FIELDS = {
@@ -62,6 +67,7 @@ def write_page(
     plans: Sequence[Part] = (),
     metrics: Sequence[str] = SHOWN,
     spread: str = "2se",
+    bins: Mapping[str, Calibration] | None = None,
 ) -> None:
     """Write the page to a file, whole or not at all; the arguments are those of :func:`page`.
 
@@ -70,7 +76,7 @@ def write_page(
     StoreError
         The path cannot be written.
     """
-    write_atomically(path, page(cells, title=title, plans=plans, metrics=metrics, spread=spread))
+    write_atomically(path, page(cells, title=title, plans=plans, metrics=metrics, spread=spread, bins=bins))
 
 
 def page(
@@ -80,6 +86,7 @@ def page(
     plans: Sequence[Part] = (),
     metrics: Sequence[str] = SHOWN,
     spread: str = "2se",
+    bins: Mapping[str, Calibration] | None = None,
 ) -> str:
     """A page of HTML.
 
@@ -94,6 +101,8 @@ def page(
         Columns of the table, see :func:`gpbench.report.tables.table.display`.
     spread : str
         Half width of the curves' bands.
+    bins : mapping, optional
+        Key of a cell -> what its reliability diagram is made of, see :func:`gpbench.report.sources.calibrations`.
     """
     cells = distinct(cells)
     groups = group_cells(cells)
@@ -102,6 +111,7 @@ def page(
     sections += [
         ("Curves", _curves(drawn["left_out"], spread=spread)),
         ("Results", display_table(display(summarise(cells), metrics=metrics))),
+        ("Predictions", _predictions(groups, bins or {})),
         ("Failed cells", failures(groups)),
         ("Provenance", provenance(cells)),
     ]
@@ -110,13 +120,14 @@ def page(
         "body",
         element("h1", title),
         element("p", _lead(cells, groups), class_="lead"),
+        *_winners(groups),
         element("nav", *(element("a", head, href=f"#{name}") for name, (head, _) in zip(names, sections, strict=True))),
         *(
             element("section", element("h2", head), content, id=name)
             for name, (head, content) in zip(names, sections, strict=True)
         ),
         data_block("chart-data", drawn),
-        element("script", raw(_asset("curves.js"))),
+        *(element("script", raw(_asset(name))) for name in _SCRIPTS),
     )
     return "<!doctype html>\n" + element("html", _head(title), body, lang="en") + "\n"
 
@@ -135,8 +146,9 @@ def plan_page(found: PlanCells) -> str:
 
 
 def _head(title: str) -> Markup:
-    run = base64.b64encode(hashlib.sha256(_asset("curves.js").encode("utf-8")).digest()).decode("ascii")
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{run}'"
+    digests = (hashlib.sha256(_asset(name).encode("utf-8")).digest() for name in _SCRIPTS)
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed}"
     return element(
         "head",
         element("meta", charset="utf-8"),
@@ -157,6 +169,44 @@ def _lead(cells: Sequence[Result], groups: Sequence[Group]) -> str:
     ]
     words = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)
     return f"{words}; {failed} failed." if failed else f"{words}; none failed."
+
+
+def _winners(groups: Sequence[Group]) -> list[Markup]:
+    """Who has the lowest mean NLL, over the data sets on which every method of the page has ended well."""
+    methods = list(dict.fromkeys(group.method_label for group in groups))
+    means: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for group in groups:
+        mean = statistics([cell.metrics.get("nll") for cell in group.cells])["mean"]
+        if mean is not None:
+            means[group.dataset_label, group.split][group.method_label] = mean
+    shared = [found for found in means.values() if len(found) == len(methods)]
+    if len(methods) < 2 or not shared:
+        return []
+    wins = Counter(min(found, key=lambda each: found[each]) for found in shared)
+    told = ", ".join(f"{method} on {count}" for method, count in wins.most_common())
+    many = "the one data set" if len(shared) == 1 else f"{len(shared)} data sets"
+    words = f"Lowest mean test NLL over {many} on which all {len(methods)} methods ended well: {told}."
+    return [element("p", words, class_="lead")]
+
+
+def _predictions(groups: Sequence[Group], bins: Mapping[str, Calibration]) -> Markup:
+    """Error against NLL and reliability, a picture for each data set and split protocol."""
+    members: dict[tuple[str, str], list[Group]] = defaultdict(list)
+    for group in groups:
+        if group.finished:
+            members[group.dataset_label, group.split].append(group)
+    if not members:
+        return element("p", "No cell ended well.")
+    pictures = [
+        picture_element(Picture(f"{dataset}, {split}", "image/png", picture_bytes(figure(own, bins), dpi=110)))
+        for (dataset, split), own in members.items()
+    ]
+    words = (
+        "Left: means over splits with a standard error each way. Right, where probabilities are stored: how often "
+        f"something came true against how probable it was said to be, in bins of at least {LEAST} test rows; the "
+        "second class where there are two, else the predicted one. On the line, probabilities can be believed."
+    )
+    return join(element("p", words, class_="lead"), *pictures)
 
 
 def _curves(left_out: Sequence[str], *, spread: str) -> Markup:

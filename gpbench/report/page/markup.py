@@ -88,6 +88,7 @@ def display_table(shown: Display, *, caption: str = "") -> Markup:
             "tr",
             *map(_word, line.words),
             *(element("td", _number(number), class_="number") for number in line.numbers),
+            class_="failed" if any(word.startswith("failed") for word in line.words) else None,
         )
         for line in shown.lines
     ]

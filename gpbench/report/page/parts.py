@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.run import PlanCells
     from gpbench.report.tables.table import Display
 
-__all__ = ["Part", "Picture", "part_section", "pictures_of", "plan_part"]
+__all__ = ["Part", "Picture", "part_section", "picture_element", "pictures_of", "plan_part"]
 
 #: Ending -> type of an image that stands in the page. An svg is shown as an image too, so that nothing in it runs.
 _KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
@@ -79,10 +79,11 @@ def pictures_of(paths: Sequence[Path]) -> list[Picture]:
 def part_section(part: Part) -> Markup:
     """The inside of a part's section."""
     tables = [display_table(shown, caption=caption) for caption, shown in part.tables]
-    return join(note_list(part.notes), *map(_figure, part.pictures), *tables)
+    return join(note_list(part.notes), *map(picture_element, part.pictures), *tables)
 
 
-def _figure(picture: Picture) -> Markup:
+def picture_element(picture: Picture) -> Markup:
+    """An image that stands in the page itself, with its caption."""
     address = f"data:{picture.kind};base64,{base64.b64encode(picture.content).decode('ascii')}"
     return element("figure", element("img", src=address, alt=picture.caption), element("figcaption", picture.caption))
 

@@ -97,6 +97,7 @@ RENDERERS: dict[str, Renderer] = {
             "repeats": "random pairs of covariances for each size",
             "kernels": "kernels, a row of panels each",
             "slopes": "slopes of the ordinal likelihood, a panel each",
+            "edges": "sets of edges of the ordinal likelihood, each under each slope",
         },
     ),
     "factors": Renderer(

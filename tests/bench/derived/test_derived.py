@@ -187,6 +187,16 @@ def test_force_computes_anew(plan_of, config):
     assert path.stat().st_mtime_ns > before
 
 
+def test_each_slope_comes_with_each_set_of_edges(plan_of, config):
+    text = 'title = "C"\nrender = "contraction"\n[figure]\nslopes = [1, 5]\nedges = [[0], [4, 5.5]]\nsizes = [3]\n'
+    found = PlanCells(plan_of(text + "rows = 20\nrepeats = 2\n"), [], Store(config.store))
+    derive(found, config)
+    arrays = stored_arrays(found)
+    ordinal = [f"ordinal ({edges}), slope {slope}" for edges in ("0", "4, 5.5") for slope in (1, 5)]
+    assert list(arrays["likelihoods"]) == ["count (Poisson)", "binary (logit)", *ordinal]
+    assert arrays["after"].shape == (1, 6, 1, 2)
+
+
 @pytest.mark.parametrize(
     ("figure", "message"),
     [
@@ -195,6 +205,11 @@ def test_force_computes_anew(plan_of, config):
         ('repeats = "many"', "repeats must be a number, such as 500; got 'many'"),
         ("repeats = true", "repeats must be a number"),
         ("slopes = [nan]", "slopes must be a list of numbers"),
+        ("edges = [1, 2]", "edges must be a list of lists of numbers"),
+        (
+            "edges = [[2, 1]]",
+            r"mine.toml: \[figure\]: the edges of an ordinal likelihood must be finite and increasing",
+        ),
         ("kernels = [1]", "kernels must be a list of texts"),
         ("kernels = []", "kernels must be a list of texts"),
     ],

@@ -287,7 +287,7 @@ def test_contraction_needs_no_cells(plan_of, found_of, tmp_path):
     ]
     arrays = stored_arrays(found)
     ratios = arrays["after"][1, 2, 0] / arrays["before"][1, 2, 0]
-    assert (rows[10]["likelihood"], float(rows[10]["largest_ratio"])) == ("ordinal, slope 1", ratios.max())
+    assert (rows[10]["likelihood"], float(rows[10]["largest_ratio"])) == ("ordinal (-1, 0, 1), slope 1", ratios.max())
 
 
 def test_factors_need_no_cells(plan_of, found_of, tmp_path):

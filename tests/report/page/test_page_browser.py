@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 from hostile import NAMES
 
@@ -37,7 +38,15 @@ const point = (type, fx, fy) => root.dispatchEvent(new PointerEvent(type, {
 }));
 report.whole = ticks();
 point("pointermove", 0.9, 0.5);
-report.tip = document.querySelector(".tip").textContent;
+const tip = document.querySelector(".tip");
+report.tip = tip.textContent;
+const boxOf = (each) => { const b = each.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; };
+report.tips = [0.2, 0.5, 0.9].map((fx) => [0.15, 0.5, 0.8].map((fy) => {
+  point("pointermove", fx, fy);
+  const pointer = [area.left + fx * area.width, area.top + fy * area.height];
+  return { pointer, tip: boxOf(tip), chart: boxOf(tip.parentElement), seconds: tip.firstChild?.textContent,
+    value: [...tip.children].find((each) => each.textContent.startsWith("x-gpc"))?.textContent };
+})).flat();
 point("pointerdown", 0.3, 0.3);
 point("pointermove", 0.5, 0.5);
 point("pointerup", 0.6, 0.6);
@@ -48,11 +57,25 @@ const select = document.querySelector("#chart-controls select");
 select.value = "error";
 select.dispatchEvent(new Event("change"));
 report.error = ticks();
+const heads = [...document.querySelectorAll("th button")];
+const sort = heads.find((each) => each.textContent === "NLL");
+if (sort) {
+  const rows = [...sort.closest("table").tBodies[0].rows];
+  const column = () => [...sort.closest("table").tBodies[0].rows].map((each) => each.cells[4].textContent);
+  const clicked = () => { sort.click(); return column(); };
+  report.sorted = { first: column(), up: clicked(), down: clicked(), last: clicked() };
+  const filter = document.querySelector("input[type=search]");
+  if (filter) {
+    filter.value = "svgpc german";
+    filter.dispatchEvent(new Event("input"));
+    report.filtered = rows.filter((each) => !each.hidden).map((each) => each.cells[1].textContent);
+  }
+}
 report.width = [document.documentElement.scrollWidth, document.documentElement.clientWidth];
 document.documentElement.dataset.report = JSON.stringify(report);
 parent.postMessage(report.width, "*");
 """
-WRAPPER = """<!doctype html><iframe src="page.html" style="width: 360px; height: 4000px; border: 0"></iframe>
+WRAPPER = """<!doctype html><iframe src="page.html" style="width: 360px; height: 9000px; border: 0"></iframe>
 <script>onmessage = (event) => { document.documentElement.dataset.report = JSON.stringify(event.data); };</script>"""
 
 
@@ -126,3 +149,39 @@ def test_hostile_names_come_to_nothing_even_without_the_policy(make_cell, tmp_pa
     cells += [make_cell(dataset=name, status="failed", message=name) for name in NAMES]
     found = drive(page(cells, title=NAMES[0]), tmp_path)
     assert (found["curves"], found["hacked"]) == (len(NAMES), None)
+
+
+def test_the_box_stands_at_the_pointer_and_tells_the_lines_own_value(make_cell, tmp_path):
+    trace = [(0.1, 0.7, 0.5), (0.4, 0.6, 0.3), (2.5, 0.35, 0.3), (10.0, 0.3, 0.2)]
+    text = page([make_cell(index=index, trace=trace) for index in range(2)], title="t")
+    (line,) = json.loads(re.search(r'id="chart-data">(.*?)</script>', text)[1])["charts"][0]["curves"]
+    found = drive(text, tmp_path)
+    assert len(found["tips"]) == 9
+    for each in found["tips"]:
+        (x, y), (left, top, right, bottom) = each["pointer"], each["tip"]
+        assert min(abs(left - x), abs(right - x)) <= 16  # beside the pointer, not below the chart
+        assert top - 2 <= y <= bottom + 2
+        outer = each["chart"]
+        assert outer[0] - 1 <= left
+        assert right <= outer[2] + 1
+        assert outer[1] - 1 <= top
+        assert bottom <= outer[3] + 1
+        seconds = float(each["seconds"].removesuffix(" s"))
+        near = [np.interp(np.log(factor * seconds), np.log(line["seconds"]), line["nll"]) for factor in (0.995, 1.005)]
+        assert min(near) - 1e-3 <= float(each["value"].partition(": ")[2]) <= max(near) + 1e-3  # three digits of time
+
+
+def test_tables_sort_and_filter(make_cell, tmp_path):
+    cells = [
+        make_cell(dataset=dataset, method=method, nll=nll)
+        for dataset, nlls in (("german", (0.5, 1.6, 0.4)), ("heart", (10.5, 0.45, 0.6)), ("magic", (0.3, 0.41, 0.2)))
+        for method, nll in zip(("linear", "svgpc", "x-gpc"), nlls, strict=True)
+    ]
+    found = drive(page(cells, title="t"), tmp_path)
+    first, up, down, last = (found["sorted"][name] for name in ("first", "up", "down", "last"))
+    values = [float(each) for each in up]
+    assert values == sorted(values)
+    assert values[-1] == 10.5  # as numbers, not as words
+    assert down == up[::-1]
+    assert last == first
+    assert found["filtered"] == ["svgpc"]
