@@ -131,6 +131,13 @@ class Result(CellSpec):
         return int(self.provenance.get("jobs", 1))
 
     @property
+    def decisions(self) -> list[str]:
+        """What preparation decided about the data set by itself."""
+        data = self.provenance.get("data")
+        found = data.get("decisions") if isinstance(data, dict) else None
+        return [str(words) for words in found] if isinstance(found, list) else []
+
+    @property
     def ended(self) -> str:
         """When it ended: UTC, ISO 8601, which sorts by time; empty where it was not recorded."""
         return str(self.provenance.get("end", ""))

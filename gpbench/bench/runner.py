@@ -5,6 +5,7 @@ Whatever happens inside a cell ends in a result, so that a failing cell fails al
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpbench.bench.cell import CellSpec
+    from gpbench.bench.division import Division
     from gpbench.bench.methods import Method
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Array, Rows
@@ -184,7 +186,8 @@ class _Attempt:
             rows = divide(dataset, spec)
             data = {
                 "notes": list(dataset.notes),
-                "constant_columns": rows.constant_columns,
+                "decisions": list(dataset.decisions),
+                **rows.said(),
                 "rows": len(rows.y),
                 "test_rows": len(rows.y_test),
             }
@@ -204,9 +207,10 @@ class _Attempt:
                 on_step=self.watcher,
             )
             self.clock.stop()
-            return self._finished(_as_fit(fitted), rows.X_test, rows.y_test)
+            return self._finished(_as_fit(fitted), rows)
 
-    def _finished(self, fit: Fit, X_test: Rows, y_test: npt.NDArray[Any]) -> Outcome:
+    def _finished(self, fit: Fit, division: Division) -> Outcome:
+        X_test, y_test = division.X_test, division.y_test
         watcher, posterior, facts = self.watcher, fit.posterior, fit.facts
         assert watcher is not None
         nll, error, predicted = _score(posterior, X_test, y_test)
@@ -218,6 +222,7 @@ class _Attempt:
         arrays = dict(posterior.arrays())
         arrays["test_mean" if predicted.ndim == 1 else "test_probabilities"] = predicted
         arrays["y_test"] = y_test
+        arrays["preparation"] = np.array(json.dumps(division.preparation.to_json()))
         check_arrays(arrays)
         if isinstance(posterior, Posterior):  # duplicate rows can make fewer inducing inputs than were asked for
             self.data["data"]["inducing"] = len(posterior.latents[0].Z)

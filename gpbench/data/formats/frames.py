@@ -15,7 +15,20 @@ import pandas as pd
 
 from gpbench.errors import DataError
 
-__all__ = ["Frames", "beside", "column_names", "frame", "one_after_another", "place", "unique_names"]
+__all__ = [
+    "MAX_COLUMNS",
+    "Frames",
+    "beside",
+    "column_names",
+    "frame",
+    "one_after_another",
+    "place",
+    "too_wide",
+    "unique_names",
+]
+
+MAX_COLUMNS = 100_000
+"""Wider data do not suit a Gaussian process, and rows are kept dense here."""
 
 Frames = Iterator[pd.DataFrame]
 
@@ -49,6 +62,18 @@ def place(block: pd.DataFrame, row: int) -> str:
     return f"{source}, {unit} {block.index[row]}"
 
 
+def too_wide(count: int, *, where: str, unit: str = "columns") -> None:
+    """Refuse a table that is too wide, before anything is made for it.
+
+    Raises
+    ------
+    DataError
+        More than :data:`MAX_COLUMNS`.
+    """
+    if count > MAX_COLUMNS:
+        raise DataError(f"{where}: expected at most {MAX_COLUMNS:,} {unit}; got {count:,}")
+
+
 def column_names(count: int) -> list[str]:
     """Names of columns that have none: x1, x2, ..."""
     return [f"x{j + 1}" for j in range(count)]
@@ -62,6 +87,7 @@ def unique_names(names: Sequence[str], *, source: str) -> list[str]:
     DataError
         A name occurs twice.
     """
+    too_wide(len(names), where=f"{source}, line 1")
     seen: set[str] = set()
     twice: dict[str, None] = {}
     for name in names:

@@ -34,7 +34,8 @@ class Row(TypedDict):
     ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
     ended their training. ``brier`` and ``ece`` are known for cells from :func:`gpbench.report.scores.with_scores`.
     ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
-    ``jobs`` is the largest number of cells that ran at once.
+    ``jobs`` is the largest number of cells that ran at once. ``decisions`` says what preparation decided about the data
+    set by itself.
     """
 
     dataset: str
@@ -56,6 +57,7 @@ class Row(TypedDict):
     processors: list[str]
     threads: list[int]
     jobs: int
+    decisions: list[str]
 
 
 def summarise(cells: Iterable[Result]) -> list[Row]:
@@ -125,6 +127,7 @@ def _row(group: Group) -> Row:
         "processors": group.processors,
         "threads": group.threads,
         "jobs": max((cell.jobs for cell in finished), default=1),
+        "decisions": list(dict.fromkeys(words for cell in group.cells for words in cell.decisions)),
     }
 
 

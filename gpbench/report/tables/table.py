@@ -173,6 +173,9 @@ def _notes(summary: Sequence[Row], metrics: Sequence[str]) -> list[str]:
     for row in summary:
         where = _where(row)
         notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
+    # What was done to the data, once for each data set.
+    done = {row["dataset_label"]: row["decisions"] for row in summary if row["decisions"]}
+    notes += [f"{name}: {words}." for name, said in done.items() for words in said]
     return notes
 
 
