@@ -22,6 +22,7 @@ whether it holds what every scheme must.
 - Rows to start from: ``InducingRule``; ``make_kernel`` and ``likelihood`` by name; ``load_posterior`` of a saved fit.
 - Searches: ``maximise`` with ``LBFGSB`` or ``SCG``, over ``Unknowns`` made of named ``Part`` arrays.
 - Errors: all are a ``GpbenchError``.
+- To use a method from scikit-learn: ``GPClassifier(method="x-gpc")``, ``GPOrdinal``, ``GPCounts``.
 
     import gpbench
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the table b
     from gpbench.bench.method import BINARY, CLASSES, Method
     from gpbench.bench.methods import method, methods
     from gpbench.errors import DataError, GpbenchError, NumericalError, UsageError
+    from gpbench.estimators import GPClassifier, GPCounts, GPOrdinal
     from gpbench.model.basis import Basis
     from gpbench.model.gaussian import GaussianQ
     from gpbench.model.inducing import InducingRule
@@ -63,6 +65,9 @@ __all__ = [
     "BinaryScheme",
     "DataError",
     "Fit",
+    "GPClassifier",
+    "GPCounts",
+    "GPOrdinal",
     "GPSettings",
     "GaussianQ",
     "GpbenchError",
@@ -103,6 +108,7 @@ _OFFERED = {
     "gpbench.bench.method": ("BINARY", "CLASSES", "Method"),
     "gpbench.bench.methods": ("method", "methods"),
     "gpbench.errors": ("DataError", "GpbenchError", "NumericalError", "UsageError"),
+    "gpbench.estimators": ("GPClassifier", "GPCounts", "GPOrdinal"),
     "gpbench.model.basis": ("Basis",),
     "gpbench.model.gaussian": ("GaussianQ",),
     "gpbench.model.inducing": ("InducingRule",),
