@@ -21,6 +21,7 @@ SHIPPED = {  # folder of the checkout -> where it stands in the package
     "datasets/catalogue": "gpbench/_data/catalogue",
     "datasets/embedded": "gpbench/_data/embedded",
     "results/published": "gpbench/_data/published",
+    "results/reference": "gpbench/_data/reference",
 }
 METHODS = ("linear", "x-gpc")
 LINK = re.compile(r"\]\(([^)#]+)\)")

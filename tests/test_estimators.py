@@ -53,7 +53,7 @@ class Given:
     def __init__(self, dataset):
         self.dataset = dataset
 
-    def open(self):
+    def load(self):
         return self.dataset
 
 
@@ -68,7 +68,9 @@ def test_probabilities_are_those_of_the_cell_with_the_same_rows_and_seed(name, s
     choice = Choice(method(name), method(name).resolve(wanted))
     split = SplitSpec(protocol="folds:3", index=0, count=3, seed=7)
     cell = choice.cell(dataset, limits=Limits(), split=split, seed=7, scaling=scaling)
-    arrays = run_cell(Task(spec=cell, method=choice.method, source=Given(dataset))).arrays
+    outcome = run_cell(Task(spec=cell, method=choice.method, source=Given(dataset)))
+    assert outcome.result.problem is None
+    arrays = outcome.arrays
     parts = Protocol.parse("folds:3").split(dataset, 0, seed=7)
     estimator = gpbench.GPClassifier(name, random_state=7, scaling=scaling, **wanted)
     estimator.fit(X[parts.train], y[parts.train])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from gpbench.data.formats.frames import place
+from gpbench.data.formats.frames import bare, place
 from gpbench.data.labels import factor, plain
 from gpbench.errors import DataError
 
@@ -167,21 +167,14 @@ class Census:
             _DECIMAL_COMMA: "numbers need a decimal point",
             _GROUPED: "numbers are written without separators of thousands",
         }
+        words = f"--missing {_word(self._value)} reads it as missing"
         if alike * 2 > self._strange:
             words = remedies.get(shape, "numbers are written without signs and units")
-            raise DataError(
-                f"{self._first} holds numbers; got {self._value[:40]!r} "
-                f"({self._strange} of {self._present} values are such): {words}; or {drop}"
-            )
+        number = "is no number" if self._strange == 1 else "are no numbers"
         raise DataError(
-            f"{self._first} holds numbers; got {self._value[:40]!r} ({_how_many(self._strange)} of {self._present} "
-            f"values {'is' if self._strange == 1 else 'are'} no number): --missing {_word(self._value)} reads it as "
-            f"missing, {drop}"
+            f"{self._first} holds numbers; got {self._value[:40]!r} "
+            f"({self._strange} of {self._present} values {number}): {words}; {drop}"
         )
-
-
-def _how_many(count: int) -> str:
-    return f"{count:,}"
 
 
 def _word(text: str) -> str:
@@ -191,11 +184,11 @@ def _word(text: str) -> str:
 
 def not_numbers(block: pd.DataFrame, columns: Collection[str]) -> list[str]:
     """Which of some columns hold text that is no number in this block."""
-    kinds = block.dtypes
+    view = bare(block)
     return [
         str(name)
-        for name, kind in kinds.items()
-        if str(name) in columns and kind.kind not in "iufb" and _is_text(block[name])
+        for name, kind in block.dtypes.items()
+        if kind.kind not in "iufb" and str(name) in columns and _is_text(view[name])
     ]
 
 

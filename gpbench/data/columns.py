@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpbench.data.census import Census, not_numbers
-from gpbench.data.formats.frames import place
+from gpbench.data.formats.frames import bare, place
 from gpbench.data.labels import factor, plain, sort_labels
 from gpbench.data.record import Feature
 from gpbench.errors import DataError, UsageError, unknown_name
@@ -75,17 +75,18 @@ class Layout:
         simple = all(item.kind == "number" for item in self.features)
         kinds = list(block.dtypes.unique())
         with np.errstate(over="ignore"):  # beyond float32's range: infinite, and found as such
-            if simple and len(kinds) == 1 and isinstance(kinds[0], np.dtype) and kinds[0].kind in "iuf":
+            if simple and all(isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in kinds):
                 positions = block.columns.get_indexer(pd.Index(list(self.names)))
                 return block.to_numpy()[:, positions].astype(dtype, order="C")
             X = np.empty((len(block), len(self.names)), dtype=dtype)
+            view = bare(block)
             j = 0
             for item in self.features:
                 width = len(item.names)
                 if item.kind == "number":
-                    X[:, j] = self._numbers(block, item.column)
+                    X[:, j] = self._numbers(view[item.column], block)
                 else:
-                    _fill(X[:, j : j + width], item, block, unseen=unseen)
+                    _fill(X[:, j : j + width], item, view[item.column], block=block, unseen=unseen)
                 j += width
         return X
 
@@ -105,9 +106,10 @@ class Layout:
         """
         inputs = {item.column for item in self.features if item.kind == "number"}
         found = {name: row for name, row in block.attrs.get("inexact", {}).items() if name in inputs}
-        for name, kind in block.dtypes.items():
-            if kind in (np.int64, np.uint64) and str(name) in inputs and str(name) not in found:
-                values = block[name].to_numpy()
+        view = bare(block)
+        for name, kind in block.dtypes.items() if "inexact" not in block.attrs else ():
+            if kind in (np.int64, np.uint64) and str(name) in inputs:
+                values = view[name].to_numpy()
                 if len(values) and (values.max() > _EXACT or values.min() < -_EXACT):
                     found[str(name)] = int(np.argmax((values > _EXACT) | (values < -_EXACT)))
         for name, row in found.items():
@@ -116,8 +118,8 @@ class Layout:
                 f"tell apart; an identifier is no input: --drop {name}"
             )
 
-    def _numbers(self, block: pd.DataFrame, name: str) -> npt.NDArray[np.number]:
-        column = plain(block[name])
+    def _numbers(self, column: pd.Series, block: pd.DataFrame) -> npt.NDArray[np.number]:
+        name, column = str(column.name), plain(column)
         if column.dtype.kind in "iufb":
             return column.to_numpy()
         values = pd.to_numeric(column.astype("object"), errors="coerce").to_numpy(dtype=np.float64)
@@ -205,8 +207,15 @@ def with_categories(layout: Layout, counts: dict[str, Census]) -> Layout:
     return replace(layout, features=tuple(features))
 
 
-def _fill(out: npt.NDArray[np.floating], item: Feature, block: pd.DataFrame, *, unseen: Counter[str] | None) -> None:
-    codes, labels = factor(block[item.column])
+def _fill(
+    out: npt.NDArray[np.floating],
+    item: Feature,
+    column: pd.Series,
+    *,
+    block: pd.DataFrame,
+    unseen: Counter[str] | None,
+) -> None:
+    codes, labels = factor(column)
     place_of = {category: j for j, category in enumerate(item.categories)}
     table = np.array([place_of.get(label, -2) for label in labels] + [-1], dtype=np.int64)
     codes = table[codes]
@@ -216,7 +225,7 @@ def _fill(out: npt.NDArray[np.floating], item: Feature, block: pd.DataFrame, *, 
         row = int(np.argmax(codes == -2))
         raise DataError(
             f"{place(block, row)}: column {item.column!r} must be one of {', '.join(item.categories[:10])}; "
-            f"got {str(block[item.column].iloc[row])[:40]!r}"
+            f"got {str(column.iloc[row])[:40]!r}"
         )
     if item.kind == "ordered":
         out[:, 0] = np.where(codes < 0, np.nan, codes)

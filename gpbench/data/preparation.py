@@ -7,6 +7,7 @@ them. Sorting and removal of duplicates work on the written matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from gpbench.data.columns import Layout, TextFoundError, layout_of, survey, with_categories
 from gpbench.data.dataset import Dataset, GivenSplits, content_checksum
-from gpbench.data.formats.frames import Frames
+from gpbench.data.formats.frames import Frames, Reread
 from gpbench.data.prepared import MatrixWriter, open_prepared, partial_folder, save_rest
 from gpbench.data.recipe import Recipe
 from gpbench.data.record import Preparation
@@ -85,7 +86,8 @@ def prepare(
         The recipe does not fit the table.
     """
     meter = _Meter(progress)
-    with partial_folder(Path(folder)) as partial:
+    tables = tables if isinstance(tables, Reread) else Reread(tables)
+    with closing(tables), partial_folder(Path(folder)) as partial:
         try:
             layout = _layout(tables, recipe, meter, index=index)
             targets, values = _stream(tables, recipe, layout, partial, meter)
@@ -156,17 +158,13 @@ class _Meter:
 
 
 def _layout(
-    tables: Tables, recipe: Recipe, meter: _Meter, *, index: Sequence[str], text: TextFoundError | None = None
+    tables: Reread, recipe: Recipe, meter: _Meter, *, index: Sequence[str], text: TextFoundError | None = None
 ) -> Layout:
     """The layout; categories that nobody told are looked for in the whole file."""
-    frames = tables()
-    try:
-        first = next(frames, None)
-        if first is None:
-            raise DataError("expected a table with rows; there are none")
-        layout = layout_of(first, recipe, also_text=() if text is None else (text.column,), index=index)
-    finally:
-        _close(frames)
+    first = tables.first()
+    if first is None:
+        raise DataError("expected a table with rows; there are none")
+    layout = layout_of(first, recipe, also_text=() if text is None else (text.column,), index=index)
     while wanted := layout.open:
         counts: dict[str, Census] = {}
         meter.passes_left = 2
@@ -253,9 +251,3 @@ def _given(
         if min(train.min(), test.min()) < 0 or max(train.max(), test.max()) >= n or len(np.intersect1d(train, test)):
             raise DataError(f"a given split must hold separate row numbers in 0..{n - 1}")
     return tuple(splits)
-
-
-def _close(frames: Frames) -> None:
-    close = getattr(frames, "close", None)
-    if close is not None:
-        close()

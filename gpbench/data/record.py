@@ -100,9 +100,19 @@ class Preparation:
         return tuple(name for feature in self.features for name in feature.names)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON has it."""
-        found = {**asdict(replace(self, scaling=None)), "dropped": dict(self.dropped)}
-        return {**found, "scaling": None if self.scaling is None else self.scaling.to_json()}
+        """As JSON has it; a feature that is a column of numbers is that column's name."""
+        return {
+            "columns": list(self.columns),
+            "named": self.named,
+            "target": list(self.target),
+            "features": [each.column if each.kind == "number" else asdict(each) for each in self.features],
+            "dropped": dict(self.dropped),
+            "task": self.task,
+            "classes": list(self.classes),
+            "missing": list(self.missing),
+            "impute": self.impute,
+            "scaling": None if self.scaling is None else self.scaling.to_json(),
+        }
 
     @classmethod
     def from_json(cls, content: Any) -> Self:
@@ -115,15 +125,7 @@ class Preparation:
         """
         try:
             texts = {name: tuple(map(_text, content[name])) for name in ("columns", "target", "classes", "missing")}
-            features = tuple(
-                Feature(
-                    _text(each["column"]),
-                    _text(each["kind"]),
-                    tuple(map(_text, each["categories"])),
-                    _whole(each["first"]),
-                )
-                for each in content["features"]
-            )
+            features = tuple(map(_feature, content["features"]))
             read = cls(
                 **texts,
                 named=bool(content["named"]),
@@ -215,6 +217,13 @@ def fitted(dataset: Dataset, *, rows: Ints, scaling: str = "standard") -> Prepar
     if own.constant.all():
         raise DataError(f"data set {dataset.id}: no input varies over the {len(rows)} training rows")
     return replace(record, scaling=own)
+
+
+def _feature(content: Any) -> Feature:
+    if isinstance(content, str):
+        return Feature(content)
+    categories = tuple(map(_text, content["categories"]))
+    return Feature(_text(content["column"]), _text(content["kind"]), categories, _whole(content["first"]))
 
 
 def _text(value: Any) -> str:

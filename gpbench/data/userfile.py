@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpbench.data.formats import Frames, open_bytes, read_table
-from gpbench.data.formats.dialect import MISSING
+from gpbench.data.formats.dialect import MISSING, is_number
+from gpbench.data.formats.frames import Reread, bare
 from gpbench.data.formats.libsvm import looks_like_libsvm
 from gpbench.data.formats.source import zip_members
 from gpbench.data.options import FILE_FORMATS, FileOptions
@@ -22,7 +24,7 @@ from gpbench.data.recipe import Column, Recipe
 from gpbench.errors import DataError, DataUnavailable, UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
@@ -112,18 +114,29 @@ class TableFile:
         if self.kind == "libsvm" and self.features is not None:
             options["features"] = self.features
         for block in read_table(self.path, format="csv" if self.kind == "tsv" else self.kind, **options):
-            yield block if self.kind in ("csv", "tsv") else self._without_words(block)
+            yield self._without_words(block) if self.extra else block
 
     def _without_words(self, block: pd.DataFrame) -> pd.DataFrame:
-        """The block with the words that were asked for made missing; csv's reader does that itself."""
+        """The block with the words that were asked for made missing; a number in any of its forms."""
         attrs = dict(block.attrs)
-        for name in [str(name) for name, kind in block.dtypes.items() if self.extra and kind.kind not in "iufb"]:
-            gone = block[name].isin(self.extra)
-            if gone.any():
-                block = block.assign(**{name: block[name].astype("object").mask(gone)})
-                attrs.setdefault("words", {})[name] = sorted(set(block[name][gone].dropna()))
-        block.attrs = attrs
-        return block
+        numbers = [float(word) for word in self.extra if is_number(word)]
+        view = bare(block)
+        for name, kind in block.dtypes.items():
+            column = view[name]
+            if kind.kind in "iuf" and numbers and isinstance(kind, np.dtype):
+                gone = column.isin(numbers)
+                made = column.astype("float64").mask(gone) if gone.any() else None
+            elif kind.kind not in "iufb":
+                gone = column.isin(self.extra)
+                made = column.astype("object").mask(gone) if gone.any() else None
+            else:
+                continue
+            if made is not None:
+                words = sorted({str(word) for word in column[gone].unique()})
+                attrs["words"] = {**attrs.get("words", {}), str(name): words}
+                view = view.assign(**{str(name): made})
+        view.attrs = attrs
+        return view
 
 
 def table_file(path: str | Path, options: FileOptions) -> TableFile:
@@ -164,8 +177,8 @@ def table_file(path: str | Path, options: FileOptions) -> TableFile:
         raise _unknown_kind(named)
     if options.header is not None and kind not in ("csv", "tsv"):
         raise UsageError(f"--header says how to read a text table; {named} is read as {kind}")
-    taken = {word.removeprefix("-") for word in options.missing if word.startswith("-") and len(word) > 1}
-    extra = tuple(word for word in options.missing if word.removeprefix("-") not in taken)
+    taken = {word[1:] for word in options.missing if word.startswith("-") and word[1:] in MISSING and word != "-"}
+    extra = tuple(word for word in options.missing if not (word.startswith("-") and word[1:] in taken))
     words = tuple(dict.fromkeys([*(word for word in MISSING if word not in taken), *extra]))
     return TableFile(path, kind, member, words, extra, options.header, tuple(notes))
 
@@ -215,8 +228,15 @@ def load_file(
     """
     options = options or FileOptions()
     file = table_file(path, options)
-    path = file.path
-    first = _first(file.tables)
+    tables = Reread(file.tables)
+    with closing(tables):
+        return _load(file, options, tables, cache=Path(cache), progress=progress)
+
+
+def _load(file: TableFile, options: FileOptions, tables: Reread, *, cache: Path, progress: Progress | None) -> Dataset:
+    path, first = file.path, tables.first()
+    if first is None:
+        raise DataError(f"{path.name}: expected rows; the file holds none")
     names = [str(name) for name in first.columns]
     drop = _dropped(options.drop, names)
     target = _target(first, options.target, away=drop)
@@ -232,7 +252,7 @@ def load_file(
         impute=options.impute,
     )
     key = _key(file, recipe)
-    folder = Path(cache) / "files" / f"{path.name.encode()[:_NAME_BYTES].decode(errors='ignore')}-{key[:16]}"
+    folder = cache / "files" / f"{path.name.encode()[:_NAME_BYTES].decode(errors='ignore')}-{key[:16]}"
     if folder.is_dir():
         try:
             return open_prepared(folder)
@@ -240,7 +260,7 @@ def load_file(
             shutil.rmtree(folder, ignore_errors=True)
     try:
         return prepare(
-            file.tables,
+            tables,
             recipe,
             id=file.id,
             title=file.id,
@@ -255,14 +275,6 @@ def load_file(
         if path.name in str(error):
             raise
         raise DataError(f"{path.name}: {error}") from error  # what concerns the file as a whole names no line
-
-
-def _first(tables: Callable[[], Frames]) -> pd.DataFrame:
-    frames = tables()
-    for block in frames:
-        frames.close()  # type: ignore[attr-defined] # the readers are generators
-        return block
-    raise DataError("expected rows; the file holds none")
 
 
 def _is_named(first: pd.DataFrame, kind: str) -> bool:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpbench.data.formats.frames import column_names, unique_names
+from gpbench.data.formats.frames import column_names, too_wide, unique_names
 from gpbench.data.formats.lines import BREAK
 from gpbench.errors import DataError
 
@@ -136,6 +136,9 @@ def detect(block: Block, *, delimiter: str | None, header: bool | None, names: S
         inner = detect(block.after(sample[0][0]), delimiter=delimiter or asked[1].decode(), header=header, names=names)
         return inner if inner.header else replace(inner, skip=sample[0][0])
     dialect = Dialect(delimiter or _delimiter([line for _, line in sample]))
+    for number, line in sample:
+        if b'"' not in line:
+            too_wide(line.count(dialect.delimiter.encode()) + 1, where=f"{block.name}, line {number}")
     rows = [split_line(line, dialect, where=f"{block.name}, line {number}") for number, line in sample]
     _refuse_comment(sample[0], rows, block.name)
     named, doubt = (header, "") if header is not None else (False, "") if names is not None else _first_names(rows)

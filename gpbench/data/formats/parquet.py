@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpbench.data.formats.frames import Frames, frame, unique_names
@@ -18,6 +19,7 @@ from gpbench.errors import DataError
 __all__ = ["read_parquet"]
 
 _BATCH_VALUES = 1 << 21
+_EXACT = 2**53
 
 
 def read_parquet(path: str | Path, *, member: str | None = None) -> Frames:
@@ -52,9 +54,23 @@ def read_parquet(path: str | Path, *, member: str | None = None) -> Frames:
                 total=total,
             )
             made.attrs["index"] = index
+            made.attrs["inexact"] = _inexact(batch, names)
             made.attrs["declared"] = declared
             yield made
             done += batch.num_rows
+
+
+def _inexact(batch: Any, names: list[str]) -> dict[str, int]:
+    """Columns of integers beyond 2^53, each with the first row of the batch that holds one."""
+    found = {}
+    for j, name in enumerate(names):
+        column = batch.column(j)
+        if pa.types.is_int64(column.type) or pa.types.is_uint64(column.type):
+            ends = pc.min_max(column).as_py()
+            if ends["max"] is not None and (ends["max"] > _EXACT or ends["min"] < -_EXACT):
+                values = column.to_pylist()
+                found[name] = next(row for row, value in enumerate(values) if abs(value or 0) > _EXACT)
+    return found
 
 
 def _index(schema: Any, names: list[str]) -> tuple[str, ...]:
