@@ -2,7 +2,7 @@
 
     import gpbench
 
-    model = gpbench.GPClassifier(method="x-gpc", inducing=50, random_state=0).fit(X, y)
+    model = gpbench.GPClassifier(method="pep", inducing=50, random_state=0).fit(X, y)
     model.predict_proba(X_new)
 
 Every setting of the method is a parameter, with the method's own default; ``gpbench list methods`` shows them.
@@ -271,7 +271,7 @@ class GPClassifier(_Classes):
 
     def __init__(
         self,
-        method: str = "x-gpc",
+        method: str = "pep",
         *,
         random_state: Any = None,
         scaling: str = "standard",
@@ -312,7 +312,7 @@ class GPOrdinal(_Classes):
 
     def __init__(
         self,
-        method: str = "gvi-gradient",
+        method: str = "pep",
         *,
         random_state: Any = None,
         scaling: str = "standard",
@@ -340,7 +340,7 @@ class GPCounts(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "gvi-gradient",
+        method: str = "pep",
         *,
         random_state: Any = None,
         scaling: str = "standard",

@@ -26,9 +26,10 @@ EXPECTED_FAILURES = {}
 
 @parametrize_with_checks(
     [
-        gpbench.GPClassifier(max_iterations=200),
+        gpbench.GPClassifier(),
+        gpbench.GPClassifier("x-gpc", max_iterations=200),
         gpbench.GPClassifier("dirichlet-gpc", max_iterations=20, alpha_epsilon=0.01),
-        gpbench.GPOrdinal(max_iterations=200),
+        gpbench.GPOrdinal(),
     ],
     expected_failed_checks=lambda _: EXPECTED_FAILURES,
 )
@@ -57,7 +58,7 @@ class Given:
         return self.dataset
 
 
-@pytest.mark.parametrize("name", ["x-gpc", "klsp", "rff", "dirichlet-gpc"])
+@pytest.mark.parametrize("name", ["pep", "x-gpc", "klsp", "rff", "dirichlet-gpc"])
 @pytest.mark.parametrize("scaling", ["standard", "none"])
 def test_probabilities_are_those_of_the_cell_with_the_same_rows_and_seed(name, scaling):
     X, y = rows()

@@ -67,6 +67,7 @@ RUNNING = {
     "runner",
     "sources",
     "sweep",
+    "truth.make",
     "worker",
     "workers",
 }

@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 @click.command(name="fit")
 @click.argument("file", metavar="FILE")
-@click.option("--method", "-m", "name", default="x-gpc", show_default=True, metavar="M", help="A method.")
+@click.option("--method", "-m", "name", default="pep", show_default=True, metavar="M", help="A method.")
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), metavar="MODEL",
     help="The model's file; FILE's name with .gpb by default.",

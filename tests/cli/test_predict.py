@@ -51,7 +51,7 @@ def customers(n=150, *, seed=0, gaps=True):
     return frame
 
 
-FIT = ("--target", "churn", "--impute", "median", "--set", "max_iterations=60", "--inducing", 10)
+FIT = ("-m", "x-gpc", "--target", "churn", "--impute", "median", "--set", "max_iterations=60", "--inducing", 10)
 
 
 def test_the_way_from_a_table_to_probabilities(invoke, tmp_path):
@@ -84,7 +84,7 @@ def test_the_way_from_a_table_to_probabilities(invoke, tmp_path):
 
 def test_a_model_predicts_what_the_estimator_and_the_stored_cell_predict(invoke, tmp_path):
     customers().to_csv("rows.csv", index=False)
-    ran = json.loads(invoke("run", "-m", "x-gpc", "-d", "rows.csv", "--folds", 3, "--seed", 5, *FIT, "--json").stdout)
+    ran = json.loads(invoke("run", "-d", "rows.csv", "--folds", 3, "--seed", 5, *FIT, "--json").stdout)
     (cell,) = [each for each in ran["cells"] if each["split"]["index"] == 0]
     source = FileSource(
         (tmp_path / "rows.csv").resolve(), FileOptions(target="churn", impute="median"), tmp_path / "data"
@@ -111,7 +111,7 @@ def test_a_model_predicts_what_the_estimator_and_the_stored_cell_predict(invoke,
     assert estimator.predict_proba(X_test) == pytest.approx(stored, abs=1e-12)
 
 
-@pytest.mark.parametrize("method", ["linear", "hgb", "rff", "dirichlet-gpc", "sep-mgpc"])
+@pytest.mark.parametrize("method", ["pep", "linear", "hgb", "rff", "dirichlet-gpc", "sep-mgpc"])
 def test_every_kind_of_posterior_is_read_again(invoke, method):
     customers(gaps=False).to_csv("rows.csv", index=False)
     few = ("--set", "max_iterations=5", "--inducing", 5) if method in {"dirichlet-gpc", "sep-mgpc"} else ()

@@ -236,6 +236,8 @@ STYLES: dict[str, Style] = {
     "hgb-tuned": Style(GREY, _DOTTED, "h"),
     "rff": Style(GREY, _DASHDOT, "H"),
     "dirichlet-gpc": Style(PURPLE, _DASHDOT, "8"),
+    # beyond the papers
+    "pep": Style(WINE, _SOLID, "*"),
     # hensman2015
     "klsp": Style(INDIGO, _SOLID, "^"),
     "klsp-sgd": Style(PURPLE, _SOLID, "v"),

@@ -35,8 +35,9 @@ class Row(TypedDict):
     ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
     ended their training. ``brier`` and ``ece`` are known for cells from :func:`gpbench.report.scores.with_scores`.
     ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
-    ``jobs`` is the largest number of cells that ran at once; ``disturbed`` says what the clocks have against the
-    times; ``decisions`` what preparation decided about the data set by itself; ``more`` has third parties' metrics.
+    ``jobs`` is the largest number of cells that ran at once; ``disturbed`` says what the clocks have against the times;
+    ``decisions`` what preparation decided about the data set by itself; ``more`` has third parties' metrics, where
+    there are any.
     """
 
     dataset: str
