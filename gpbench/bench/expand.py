@@ -136,7 +136,14 @@ def _check_choice(choice: Choice, dataset: Dataset, protocol: Protocol, *, rows:
         _check_inducing(choice, dataset, protocol, rows=rows)
     if choice.origin is not None:
         _check_choice(choice.origin, dataset, protocol, rows=rows)
-        check_likelihoods(choice, likelihood, choice.origin.likelihood(dataset), dataset=dataset)
+        check_likelihoods(
+            choice,
+            likelihood,
+            choice.origin.likelihood(dataset),
+            dataset=dataset.id,
+            task=dataset.task,
+            classes=len(dataset.classes),
+        )
 
 
 def _indices(request: Request, count: int, dataset: Dataset) -> Sequence[int]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gpbench.schemes.base import StoppedBy
     from gpbench.schemes.settings import Learned
 
-__all__ = ["Bounds", "Outcome", "Task", "inducing_rule", "lost", "run_cell"]
+__all__ = ["Bounds", "Outcome", "Task", "as_fit", "inducing_rule", "lost", "run_cell"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -260,7 +260,7 @@ class _Attempt:
                 on_step=self.watcher,
             )
             self.watcher.end()
-            return self._finished(_as_fit(fitted), rows)
+            return self._finished(as_fit(fitted), rows)
 
     def _finished(self, fit: Fit, division: Division) -> Outcome:
         X_test, y_test = division.X_test, division.y_test
@@ -329,7 +329,7 @@ class _Attempt:
         return Outcome(result, None, halted=status == "interrupted")
 
 
-def _as_fit(fitted: Any) -> Fit:
+def as_fit(fitted: Any) -> Fit:
     """What ``fit`` gave; a bare posterior, which a plug-in's scheme may give, does not say how training ended."""
     if isinstance(fitted, Fit):
         return fitted

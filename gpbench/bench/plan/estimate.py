@@ -130,7 +130,7 @@ def training_seconds(
     """
     timing = method.timing
     if "kernel" not in settings:  # no Gaussian process: a few passes over the rows
-        return 100.0 * size.n * size.d / _RATE
+        return timing.overhead + 100.0 * timing.load * size.n * size.d / _RATE
     b = _rows(settings, size)
     if "inducing" in settings:
         M = min(size.M, size.n)

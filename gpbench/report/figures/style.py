@@ -235,6 +235,10 @@ STYLES: dict[str, Style] = {
     "epgpc": Style(TEAL, _SOLID, "D"),
     "gibbs": Style(BLACK, _SOLID, "X"),
     "linear": Style(GREY, _SOLID, "P"),
+    "hgb": Style(GREY, _DASHED, "d"),
+    "hgb-tuned": Style(GREY, _DOTTED, "h"),
+    "rff": Style(GREY, _DASHDOT, "H"),
+    "dirichlet-gpc": Style(PURPLE, _DASHDOT, "8"),
     # beyond the papers
     "pep": Style(WINE, _SOLID, "*"),
     # hensman2015
