@@ -14,8 +14,8 @@ What is picked how: a method's end is the median NLL of its last three looks. Th
 any *rival*, picked afterwards, in each round. A method arrives where the median of three looks is first at or below it
 ("first"), and stays from where no later such median is above it ("stays"). The ratio is the fastest rival's seconds
 over the method's, each the median over rounds. Nothing of gpbench's is picked afterwards: one default a method, the
-same on all sets. Rivals whose environments are absent are named, with the command that installs them, and left out; so are
-data sets that cannot be had and methods that refuse so many rows. A gpbench method that fails makes the benchmark fail;
+same on all sets. Rivals whose environments are absent are named, with the command that installs them, and left out; so
+are data sets that cannot be had and methods that refuse so many rows. A gpbench method that fails makes the benchmark fail;
 a rival that fails has the time until then.
 """
 

@@ -22,6 +22,7 @@ SHIPPED = {  # folder of the checkout -> where it stands in the package
     "datasets/embedded": "gpbench/_data/embedded",
     "datasets/truth": "gpbench/_data/truth",
     "results/published": "gpbench/_data/published",
+    "results/reference": "gpbench/_data/reference",
 }
 METHODS = ("linear", "x-gpc")
 LINK = re.compile(r"\]\(([^)#]+)\)")

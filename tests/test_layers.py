@@ -57,13 +57,24 @@ FAMILY_EXCEPTIONS: dict[tuple[str, str], str] = {}
 DECLARING = {"catalogue", "entries", "generators", "splits"}
 #: Of bench, what opens data or runs something.
 RUNNING = {
-    "dask_cluster", "derived.steps", "division", "execution", "expand", "mapped", "runner", "sources", "sweep",
+    "dask_cluster",
+    "derived.steps",
+    "division",
+    "execution",
+    "expand",
+    "mapped",
+    "runner",
+    "sources",
+    "sweep",
     "truth.make",
-}  # fmt: skip
+    "worker",
+    "workers",
+}
 #: Module -> what it writes to standard output or standard error, and why it may.
 PRINTING_EXCEPTIONS = {
     "gpbench.terminal": "the one line that says how far something is; cli hands it to bench and data",
     "gpbench.peers.environments": "what pip says goes to standard error",
+    "gpbench.bench.worker": "what a scheme prints goes to standard error",
     "gpbench.peers.children.harness": "what a rival's library prints is kept off the pipe",
 }
 

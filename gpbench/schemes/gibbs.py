@@ -21,9 +21,9 @@ without an inverse: with v₀ ~ N(0, I) and f₀ = L v₀,
 
     f = f₀ + K w,  v = v₀ + Lᵀ w,  w = Ω^½ B⁻¹ (Ω^½ z - Ω^½ f₀ - η),  z = ½ Ω⁻¹ y,
 
-one Cholesky factorisation of n rows a sweep, O(n³/3). The probit is Φ(y f) = P(y z > 0) with z ~ N(f, 1): Ω = I, B is
-factorised once, and z given f and y is normal, cut at 0. The draws that are kept are the posterior: prediction averages
-p(y* | f) over them, each integrated over what f leaves open at x*.
+one Cholesky factorisation of n rows a sweep, O(n³/3). The probit is Φ(y f) = P(y z > 0) with z ~ N(f, 1): Ω = I, z
+given f and y is normal cut at 0, and B is factorised once. The draws that are kept are the posterior: prediction
+averages p(y* | f) over them, each integrated over what f leaves open at x*.
 
 How much S dependent draws x are worth: with the autocorrelations ρ_k at lag k and τ = 1 + 2 Σ_{k>0} ρ_k the effective
 sample size is S/τ and the standard error of the mean sd/√(S/τ). The sum is cut by Geyer's initial monotone sequence
@@ -179,7 +179,7 @@ class Chain(Training):
         f = self._kept() @ self._L.T
         return found | _precision(f, np.exp(self._likelihood.log_density(np.ones(f.shape[1], dtype=np.int64), f)))
 
-    def begin(self, v: Array) -> None:
+    def go_on_from(self, v: Array) -> None:
         """Go on from other whitened values v (n,)."""
         self._v, self._f = v, trmv(self._L, v)
 

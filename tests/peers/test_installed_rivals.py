@@ -1,4 +1,4 @@
-"""The rivals' own scripts, where their environments are installed (GPBENCH_PEERS): Z moves or stays, and what is found."""
+"""The rivals' own scripts, where their environments are installed (GPBENCH_PEERS): Z moves or stays, what is found."""
 
 import numpy as np
 import pytest

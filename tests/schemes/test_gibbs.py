@@ -104,7 +104,7 @@ def test_probit_moments_are_those_of_quadrature():
 def test_a_chain_goes_on_from_where_it_is_told():
     X, y = two_moons()
     chain = Chain(Gibbs(samples=1), X, y, likelihood=Logit(), rng=np.random.default_rng(0))
-    chain.begin(np.full(60, 50.0))
+    chain.go_on_from(np.full(60, 50.0))
     first = chain.draws(1)
     assert first.shape == (1, 60)
     assert (np.abs(chain.draws(40, thinning=2)[-1]) < 20).all()

@@ -415,7 +415,7 @@ def _chain(problem: Problem, link: str, X: Array, y: Labels, *, seed: list[int])
     )
     rng = np.random.default_rng(seed)
     chain = Chain(scheme, X, y, likelihood=likelihood(link), rng=rng)
-    chain.begin(rng.standard_normal(len(X)))
+    chain.go_on_from(rng.standard_normal(len(X)))
     chain.draws(2000 if link == "probit" else 300)
     return chain
 
