@@ -1,22 +1,22 @@
 """gpbench's schemes against rivals from other libraries: time to the best rival's NLL, and the NLL at the end.
 
-Usage: bench_peers.py [--quick] [--seconds S] [--rounds R] [--schemes LIST] [--rivals LIST] [--json FILE] [DATASET...];
-GPBENCH_MIRROR names where files come from. Rivals are run as their users run them: inducing inputs learned, the
-library's own optimiser and rates. All methods run in the harness on the same split, with the same looks, one thread,
-one after another, and the whole list is gone through R times (A B A B ...), each round on a split of its own that all
-share; so a busy minute falls on all.
+Usage: bench_peers.py [--quick] [--seconds S] [--rounds R] [--schemes LIST] [--rivals LIST] [--json FILE]
+[DATASET...]; GPBENCH_MIRROR names where files come from. Rivals are run as their users run them: inducing inputs
+learned, the library's own optimiser and rates. All methods run in the harness on the same split, with the same looks,
+one thread, one after another, and the whole list is gone through R times (A B A B ...), each round on a split of its
+own that all share; so a busy minute falls on all.
 
 What is on the clock: training alone, the choice of inducing inputs included, in processor seconds of the process that
 trains, which a rival's process reports of itself. Not on it: loading, looks, and a rival's start-up and compilation,
 which have columns of their own.
 
-What is picked how: a method's end is the median NLL of its last three looks. The target is 1.02 times the lowest end of
-any *rival*, picked afterwards, in each round. A method arrives where the median of three looks is first at or below it
-("first"), and stays from where no later such median is above it ("stays"). The ratio is the fastest rival's seconds
-over the method's, each the median over rounds. Nothing of gpbench's is picked afterwards: one default a method, the
-same on all sets. Rivals whose environments are absent are named, with the command that installs them, and left out; so
-are data sets that cannot be had and methods that refuse so many rows. A gpbench method that fails makes the benchmark fail;
-a rival that fails has the time until then.
+What is picked how: a method's end is the median NLL of its last three looks. The target is 1.02 times the lowest end
+of any *rival*, picked afterwards, in each round. A method arrives where the median of three looks is first at or
+below it ("first"), and stays from where no later such median is above it ("stays"). The ratio is the fastest rival's
+seconds over the method's, each the median over rounds. Nothing of gpbench's is picked afterwards: one default a
+method, the same on all sets. Rivals whose environments are absent are named, with the command that installs them, and
+left out; so are data sets that cannot be had and methods that refuse so many rows. A gpbench method that fails makes
+the benchmark fail; a rival that fails has the time until then.
 """
 
 import argparse
@@ -269,7 +269,7 @@ def main():
     config, failures, found = load_config(), [], {}
     for name in arguments.datasets:
         try:
-            (source,) = sources([name], config, target=None, task=None, impute=None)
+            (source,) = sources([name], config)
             rows = duel(
                 name,
                 source,
