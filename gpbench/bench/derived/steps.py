@@ -346,6 +346,11 @@ def truth(found: PlanCells, options: Mapping[str, Any], config: Config) -> Array
                 f"the reference posterior of {about['problem']} is of other rows than {dataset} has here: "
                 f"expected checksum {about['checksum']}, got {cell.checksum}"
             )
+        if (len(division.y), len(division.y_test)) != (about["rows"], about["test_rows"]):
+            raise UsageError(
+                f"the reference posterior of {about['problem']} has {about['rows']} training and {about['test_rows']} "
+                f"test rows; {cell.shown.method} has {len(division.y)} and {len(division.y_test)}"
+            )
         apart = []
         for part, X in zip(PARTS, (division.X, division.X_test), strict=True):
             mean, variance = posterior.latent(X)
