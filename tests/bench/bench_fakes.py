@@ -119,9 +119,6 @@ def _misbehave(trouble):
     if trouble == "spin":
         while True:
             pass
-    if trouble == "wait":  # for something that a test does to this process
-        os.write(1, f"{os.getpid()}\n".encode())
-        signal.pause()
     if trouble.startswith("signal:"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         Path(trouble.removeprefix("signal:")).write_text(str(os.getpid()))
