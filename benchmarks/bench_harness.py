@@ -12,10 +12,10 @@ of training and of the looks; at most 10 ms. The worker's start is told apart. U
 import tempfile
 from contextlib import closing
 from pathlib import Path
-
 from time import perf_counter, process_time, thread_time
 
 import numpy as np
+import psutil
 from _timing import Report, fit, seconds_of, turns
 
 from gpbench.bench.cell import Limits
@@ -80,7 +80,8 @@ def cells(count):
         with closing(Workers(1)) as workers:
             list(workers.run(tasks[:1]))
             start = perf_counter() - begin
-            usage = Usage(workers._idle[0].process.pid)
+            (child,) = psutil.Process().children()
+            usage = Usage(child.pid)
             own, worker = process_time(), usage.own()
             results = sweep(tasks[1:], Store(place / "runs"), executor=workers)
             used = process_time() - own + usage.own() - worker
