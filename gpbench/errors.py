@@ -4,6 +4,7 @@
 
     GpbenchError                exit code 1
     |-- UsageError              2   an unknown name, a setting out of range, a task that a method cannot do
+    |   `-- MissingExtra        2   an optional dependency that is not installed
     |-- DataError               1   a file or a table that cannot be used as it is
     |   `-- DataUnavailable     3   a data set that cannot be had from any place
     |-- NumericalError          1   a factorisation or a bound that broke down; the cell fails alone
@@ -32,6 +33,7 @@ __all__ = [
     "DataUnavailable",
     "GpbenchError",
     "GpbenchWarning",
+    "MissingExtra",
     "NotComputed",
     "NumericalError",
     "PeerError",
@@ -56,6 +58,21 @@ class UsageError(GpbenchError):
     """What was asked for does not exist, does not fit, or is out of range."""
 
     exit_code = 2
+
+
+class MissingExtra(UsageError):
+    """A method needs packages that are not installed.
+
+    Parameters
+    ----------
+    message : str
+    extra : str
+        The group of optional dependencies that has them.
+    """
+
+    def __init__(self, message: str, *, extra: str) -> None:
+        super().__init__(message)
+        self.extra = extra
 
 
 class DataError(GpbenchError):

@@ -66,6 +66,7 @@ RUNNING = {
     "runner",
     "sources",
     "sweep",
+    "truth.make",
     "worker",
     "workers",
 }

@@ -2,9 +2,10 @@
 
 ::
 
-    {"format": 1, "key": "...", "status": "ok",
+    {"format": 2, "key": "...", "status": "ok",
      "dataset": ..., "checksum": ..., "method": ..., "version": ..., "settings": {...}, "likelihood": ...,
-     "limits": {...}, "scaling": ..., "split": {...}, "seed": 0, "origin": {...},     # the cell's description
+     "limits": {...}, "scaling": ..., "split": {...}, "seed": 0,
+     "source": "...", "changes": "...", "origin": {...},     # where it has them; all this is the cell's description
      "stopped_by": "converged", "clock": "processor",
      "metrics": {"nll": .., "error": .., "train_seconds": .., ...},
      "trace": {"seconds": [], "iteration": [], "nll": [], "error": [], "bound": []},
@@ -55,8 +56,22 @@ _TOO_LARGE = 2**1023
 _OUTCOME = ("key", "status", "stopped_by", "metrics", "trace", "provenance", "problem")
 
 
+#: Parts of the description that are left out where a cell does not have them.
+_OPTIONAL = {"source", "changes", "origin"}
+
+
 class FormatError(StoreError):
-    """A result of another format than this one: an earlier or a later gpbench wrote it."""
+    """A result of another format than this one: an earlier or a later gpbench wrote it.
+
+    Attributes
+    ----------
+    found : str
+        The format that it has, in words.
+    """
+
+    def __init__(self, found: object) -> None:
+        self.found = shortened(found)
+        super().__init__(f"its format must be {FORMAT}; got {self.found}")
 
 
 @dataclass(frozen=True)
@@ -154,6 +169,13 @@ class Result(CellSpec):
         return int(self.provenance.get("jobs", 1))
 
     @property
+    def decisions(self) -> list[str]:
+        """What preparation decided about the data set by itself."""
+        data = self.provenance.get("data")
+        found = data.get("decisions") if isinstance(data, dict) else None
+        return [str(words) for words in found] if isinstance(found, list) else []
+
+    @property
     def ended(self) -> str:
         """When it ended: UTC, ISO 8601, which sorts by time; empty where it was not recorded."""
         return str(self.provenance.get("end", ""))
@@ -196,9 +218,9 @@ class Result(CellSpec):
             raise StoreError(f"expected a result, a table of JSON; got {shortened(content)}")
         number = content.get("format")
         if type(number) is not int or number != FORMAT:
-            raise FormatError(f"its format must be {FORMAT}; got {shortened(number)}")
+            raise FormatError(number)
         described = {each.name for each in fields(CellSpec)}
-        if missing := [name for name in (*_OUTCOME, *described - {"origin"}) if name not in content]:
+        if missing := [name for name in (*_OUTCOME, *described - _OPTIONAL) if name not in content]:
             raise StoreError(f"it lacks {', '.join(sorted(missing))}")
         table = Table({name: value for name, value in content.items() if value is not None}, error=StoreError)
         others = ("clock", "format", "arrays_sha256", "digest")
@@ -215,6 +237,8 @@ class Result(CellSpec):
             seed=table.integer("seed", least=0),
             likelihood=table.text("likelihood"),
             scaling=table.text("scaling"),
+            source=table.text("source", None),
+            changes=table.text("changes", None),
             origin=table.table("origin").build(OriginSpec) if "origin" in table else None,
             status=status,
             stopped_by=table.text("stopped_by", None),

@@ -5,6 +5,7 @@ Whatever happens inside a cell ends in a result, so that a failing cell fails al
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpbench.bench.cell import CellSpec
+    from gpbench.bench.division import Division
     from gpbench.bench.methods import Method
     from gpbench.bench.watchdog import Board
     from gpbench.model.posterior import Predictor
@@ -233,7 +235,8 @@ class _Attempt:
             rows = divide(dataset, spec)
             data = {
                 "notes": list(dataset.notes),
-                "constant_columns": rows.constant_columns,
+                "decisions": list(dataset.decisions),
+                **rows.said(),
                 "rows": len(rows.y),
                 "test_rows": len(rows.y_test),
             }
@@ -259,9 +262,10 @@ class _Attempt:
                 on_step=self.watcher,
             )
             self.watcher.end()
-            return self._finished(_as_fit(fitted), rows.X_test, rows.y_test)
+            return self._finished(_as_fit(fitted), rows)
 
-    def _finished(self, fit: Fit, X_test: Rows, y_test: npt.NDArray[Any]) -> Outcome:
+    def _finished(self, fit: Fit, division: Division) -> Outcome:
+        X_test, y_test = division.X_test, division.y_test
         watcher, posterior, facts = self.watcher, fit.posterior, fit.facts
         assert watcher is not None
         nll, error, predicted = self._score(posterior, X_test, y_test)
@@ -273,6 +277,7 @@ class _Attempt:
         arrays = dict(posterior.arrays())
         arrays["test_mean" if predicted.ndim == 1 else "test_probabilities"] = predicted
         arrays["y_test"] = y_test
+        arrays["preparation"] = np.array(json.dumps(division.preparation.to_json()))
         check_arrays(arrays)
         if isinstance(posterior, Posterior):  # duplicate rows can make fewer inducing inputs than were asked for
             self.data["data"]["inducing"] = len(posterior.latents[0].Z)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gpbench.data import generators
 from gpbench.data.catalogue import entries
+from gpbench.data.options import FileOptions
 from gpbench.errors import DataUnavailable, UsageError
 
 if TYPE_CHECKING:
@@ -17,10 +18,29 @@ if TYPE_CHECKING:
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
 
-__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "opened", "sources"]
+__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "decisions", "opened", "sources"]
 
 #: Endings that mean a file of the user's own, even where it does not exist.
-_FILE_ENDINGS = (".csv", ".tsv", ".parquet", ".arff", ".libsvm", ".svm", ".npz", ".txt", ".data", ".gz", ".bz2", ".xz")
+_FILE_ENDINGS = (
+    ".csv",
+    ".tsv",
+    ".parquet",
+    ".arff",
+    ".libsvm",
+    ".svm",
+    ".npz",
+    ".txt",
+    ".data",
+    ".gz",
+    ".bz2",
+    ".xz",
+    ".zst",
+    ".zip",
+    ".pq",
+    ".dat",
+    ".svmlight",
+    ".z",
+)
 
 
 class Source(Protocol):
@@ -69,16 +89,14 @@ class FileSource:
     ----------
     path : Path
         Absolute.
-    target, task, impute : str or None
-        As for :func:`gpbench.data.userfile.load_file`.
+    options : FileOptions
+        How it is read.
     cache : Path
         Where the prepared form is kept.
     """
 
     path: Path
-    target: str | None
-    task: str | None
-    impute: str | None
+    options: FileOptions
     cache: Path
 
     def load(self, progress: Progress | None = None) -> Dataset:
@@ -88,9 +106,7 @@ class FileSource:
         label = f"reading {self.path.name}"
         return load_file(
             self.path,
-            target=self.target,
-            task=self.task,
-            impute=self.impute,
+            options=self.options,
             cache=self.cache,
             progress=None if progress is None else lambda done, total: progress(label, done, total),
         )
@@ -100,9 +116,7 @@ def sources(
     names: Sequence[str],
     config: Config,
     *,
-    target: str | None = None,
-    task: str | None = None,
-    impute: str | None = None,
+    options: FileOptions | None = None,
 ) -> list[Source]:
     """The sources that names on the command line mean.
 
@@ -113,7 +127,7 @@ def sources(
     ----------
     names : sequence of str
     config : Config
-    target, task, impute : str or None
+    options : FileOptions, optional
         How to read the files among them.
 
     Raises
@@ -123,18 +137,40 @@ def sources(
     DataUnavailable
         A name is evidently a file's, and there is none.
     """
+    options = options or FileOptions()
     found: list[Source] = []
     for name in names:
-        path = Path(name).expanduser()
-        if path.is_file() and not _is_catalogued(name, path):
-            found.append(FileSource(path.resolve(), target, task, impute, config.data))
+        path, archive, member = _path(name), *_archive(name)
+        if archive is not None and not path.is_file():
+            found.append(FileSource(archive.resolve(), replace(options, member=member), config.data))
+        elif path.is_file() and not _is_catalogued(name, path):
+            found.append(FileSource(path.resolve(), options, config.data))
         else:
             found.append(_catalogued(name, path, config))
     if not any(isinstance(each, FileSource) for each in found):
-        for option, value in {"target": target, "task": task, "impute": impute}.items():
-            if value is not None:
-                raise UsageError(f"--{option} {value} says how to read a file, and no --dataset is a file")
+        for flag in options.given():
+            raise UsageError(f"{flag} says how to read a file, and no --dataset is a file")
     return found
+
+
+def decisions(places: Sequence[Source]) -> list[str]:
+    """What preparation decided about each data set by itself, in words, for the eyes of whoever reads its numbers."""
+    sets = [opened(place) for place in places]
+    return [f"{dataset.id}: {words}" for dataset in sets for words in dataset.decisions]
+
+
+def _path(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # ~somebody who is unknown here
+        return Path(name)
+
+
+def _archive(name: str) -> tuple[Path | None, str]:
+    """The archive and the member that ``ARCHIVE::MEMBER`` means; no archive where there is none."""
+    file, colons, member = name.partition("::")
+    path = _path(file)
+    return (path, member) if colons and member and path.is_file() else (None, "")
 
 
 def dataset_id(name: str) -> str:
@@ -162,6 +198,9 @@ def _is_catalogued(name: str, path: Path) -> bool:
 
 
 def _catalogued(name: str, path: Path, config: Config) -> CatalogueSource:
+    if path.exists() and not _is_catalogued(name, path):
+        found = "a folder" if path.is_dir() else "no plain file"
+        raise DataUnavailable(f"{name} is {found}; --dataset takes a catalogue id or a file")
     if path.suffix.lower() in _FILE_ENDINGS or path.is_absolute() or name.startswith((".", "~")):
         raise DataUnavailable(f"there is no file {name}; --dataset takes a catalogue id or a file that exists")
     from gpbench.data.load import known  # noqa: PLC0415  # pandas is heavy

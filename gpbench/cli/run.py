@@ -23,7 +23,10 @@ __all__ = ["command"]
 @click.option("--folds", type=int, metavar="K", help="Short for --split folds:K.")
 @click.option("--inducing", metavar="100|3%|all", help="Number of inducing points.")
 @click.option("--batch-size", metavar="B", help="Rows of a mini-batch.")
-@click.option("--kernel", metavar="K", help="se, se-ard, matern32-ard, linear-ard, or a sum with +.")
+@click.option(
+    "--kernel", metavar="K",
+    help="se, se-ard, matern12, matern12-ard, matern32, matern32-ard, linear-ard, quadratic, or a sum with +.",
+)  # fmt: skip
 @click.option("--likelihood", metavar="L", help="In place of the method's own.")
 @click.option("--max-seconds", type=float, metavar="S", help="Training seconds after which a cell is stopped.")
 @click.option("--hard-limit", type=float, metavar="S", help="Wall seconds of training after which a cell is killed.")
@@ -46,7 +49,15 @@ __all__ = ["command"]
     help="Target column of a file, or one-hot columns with commas between; the last by default.",
 )
 @click.option("--task", metavar="T", help="binary, multiclass, count or ordinal, where a file's targets do not tell.")
-@click.option("--impute", metavar="median", help="Fill missing values of a file.")
+@click.option("--impute", metavar="median", help="Fill missing values of a file, by each split's training rows.")
+@click.option(
+    "--missing", metavar="WORDS", help="More words for a missing value, with commas; -WORD keeps a known one."
+)
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column of a file out; may be repeated.")
+@click.option("--header", type=click.Choice(["yes", "no"]), help="Whether a table's first line names its columns.")
+@click.option(
+    "--file-format", metavar="F", help="csv, tsv, parquet, arff, libsvm or npz, where a suffix does not tell."
+)
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw NLL over time.")
 @click.option("--force", is_flag=True, help="Run finished cells again.")
 @click.option("--json", "as_json", is_flag=True, help="Print cells and summary as JSON.")
@@ -75,6 +86,10 @@ def command(
     target: str | None,
     task: str | None,
     impute: str | None,
+    missing: str | None,
+    drop: tuple[str, ...],
+    header: str | None,
+    file_format: str | None,
     plot: Path | None,
     force: bool,
     as_json: bool,
@@ -99,11 +114,13 @@ def command(
     from gpbench.bench.methods import method  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
     from gpbench.bench.runner import Bounds  # noqa: PLC0415
+    from gpbench.bench.sources import decisions  # noqa: PLC0415
     from gpbench.bench.sources import sources as sources_of  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.bench.sweep import sweep  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.meter import Meter  # noqa: PLC0415
+    from gpbench.data.options import FileOptions  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.scores import with_scores  # noqa: PLC0415
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
@@ -116,12 +133,21 @@ def command(
         if plot.suffix.lower() not in PICTURES:  # before anything runs
             raise UsageError(f"--plot expects a name that ends in {', '.join(PICTURES)}; got {plot}")
     config = load_config()
+    options = FileOptions(
+        target=target,
+        task=task,
+        impute=impute,
+        missing=tuple(word.strip() for word in missing.split(",") if word.strip()) if missing else (),
+        drop=drop,
+        header=None if header is None else header == "yes",
+        file_format=file_format,
+    )
     flags = {"inducing": inducing, "batch_size": batch_size, "kernel": kernel, "likelihood": likelihood}
     limits = Limits(seconds=max_seconds, iterations=max_iterations)
     chosen = [method(name) for name in methods]
     request = Request(
         choices=choose(chosen, flags, assignments=parse_assignments(assignments), iterations=max_iterations),
-        sources=sources_of(datasets, config, target=target, task=task, impute=impute),
+        sources=sources_of(datasets, config, options=options),
         split=protocol_of(split, folds),
         limits=limits,
         scaling=scaling,
@@ -133,6 +159,8 @@ def command(
     store = Store(config.store)
     with closing(Meter()) as meter:
         tasks = expand(request, meter)
+    for words in decisions(request.sources):
+        echo(words, err=True)
     with closing(Progress()) as progress:
         cells = sweep(tasks, store, executor=runner, force=force, watch=progress)
     if as_json:

@@ -179,7 +179,7 @@ def _method_labels(cells: Sequence[Result]) -> list[str]:
     facts = [
         {name: _words(value) for name, value in cell.settings.items()}
         | {f"limits.{name}": _words(value) for name, value in cell.limits.description().items()}
-        | {"version": _words(cell.version)}
+        | {"version": _words(cell.version), "source": _words(cell.source)[:8], "changes": _words(cell.changes)[:8]}
         for cell in cells
     ]
     methods = [cell.method for cell in cells]
@@ -199,7 +199,7 @@ def _origin_facts(origin: OriginSpec | None) -> dict[str, str]:
     """Settings and version of the method that hyper-parameters come from, which tell cells apart as their own do."""
     if origin is None:
         return {}
-    facts = {**origin.settings, "version": origin.version}
+    facts = {**origin.settings, "version": origin.version, "source": origin.source}
     return {f"{origin.method}.{name}": _words(value) for name, value in facts.items()}
 
 

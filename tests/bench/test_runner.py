@@ -15,6 +15,7 @@ from gpbench.bench.methods import method
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.runner import Bounds, Task, lost, run_cell
 from gpbench.data.dataset import dataset_from_arrays
+from gpbench.data.record import Preparation
 from gpbench.data.scaling import ScaledRows, standardise
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
@@ -264,7 +265,10 @@ def test_what_became_of_the_data_is_recorded(monkeypatch):
     found = outcome.result.provenance["data"]
     rows = len(split_rows(data))
     counted = {"rows": rows, "test_rows": 40 - rows, "inducing": 4}
-    assert found == {"notes": ["column c dropped"], "constant_columns": 2, **counted}
+    assert found == {"notes": ["column c dropped"], "decisions": [], "constant_columns": 2, **counted}
+    record = Preparation.from_json(json.loads(str(outcome.arrays["preparation"])))
+    assert record.scaling.constant.tolist() == [True, False, True]
+    assert record.classes == ("no", "yes")
     found = run_cell(task(source=source)).result.provenance["data"]
     assert "inducing" not in found
 

@@ -131,7 +131,7 @@ def _lines(plan: Plan, head: str, metric: str, results: Sequence[BlockNumbers | 
         NONE if result is None else cell_words(plan, result, metric, best=index == best, timed=timed)
         for index, result in enumerate(results)
     ]
-    lines = [Line((head, HEADS[metric], *ours), ())]
+    lines = [Line((head, HEADS.get(metric, metric), *ours), ())]
     if any(entry is not None and entry.printed is not None for entry in found):
         printed = [NONE if entry is None or entry.printed is None else entry.printed.text for entry in found]
         lines.append(Line(("", "  printed", *printed), ()))
