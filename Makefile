@@ -32,7 +32,7 @@ $(READY): pyproject.toml requirements/lock.txt
 
 demo: $(READY) ## the main job on embedded data: a table and a picture
 	@mkdir -p $(DEMO)
-	$(BIN)/gpbench run --method x-gpc --method linear --dataset digits-odd-even --plot $(DEMO)/digits-odd-even.png
+	$(BIN)/gpbench run --method pep --method x-gpc --method linear --dataset digits-odd-even --plot $(DEMO)/digits-odd-even.png
 	@$(BIN)/gpbench report --dataset digits-odd-even --format markdown --output $(DEMO)/digits-odd-even.md
 	@echo "table:   $(CURDIR)/$(DEMO)/digits-odd-even.md"
 	@echo "picture: $(CURDIR)/$(DEMO)/digits-odd-even.png"

@@ -124,15 +124,20 @@ def is_here(name: str, folder: Path, mirror: str | None = None) -> bool:
     places = Places(folder / "files", mirror)
     if name.startswith("openml:"):
         number = openml.openml_id(name)
-        return (folder / "prepared" / f"openml-{number}" / "header.json").exists() or _openml_here(number, places)
+        return _stands(folder / "prepared" / f"openml-{number}") or _openml_here(number, places)
     base, _ = generators.parse(name)
     one = entry(base)
-    if one.maker != "files" or (prepared_folder(one, folder) / "header.json").exists():
+    if one.maker != "files" or _stands(prepared_folder(one, folder)):
         return True
     return any(
         files_here(edition.files, places) if edition.parts else _openml_here(int(edition.options["id"]), places)
         for edition in one.editions
     )
+
+
+def _stands(home: Path) -> bool:
+    """Whether a prepared form stands there, and is of this version."""
+    return (home / "header.json").exists() and not outdated(home)
 
 
 def prepared_folder(one: Entry, folder: Path) -> Path:

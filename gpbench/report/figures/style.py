@@ -232,6 +232,8 @@ STYLES: dict[str, Style] = {
     "epgpc": Style(TEAL, _SOLID, "D"),
     "gibbs": Style(BLACK, _SOLID, "X"),
     "linear": Style(GREY, _SOLID, "P"),
+    # beyond the papers
+    "pep": Style(WINE, _SOLID, "*"),
     # hensman2015
     "klsp": Style(INDIGO, _SOLID, "^"),
     "klsp-sgd": Style(PURPLE, _SOLID, "v"),
