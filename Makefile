@@ -41,7 +41,7 @@ test: $(READY) ## the whole test suite
 	$(ONE_THREAD) $(BIN)/python -m pytest
 
 stress: $(READY) ## minutes of hostile servers and of processes that are killed; seeds of seconds run in the tests
-	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/bench/test_shared_store.py tests/data/test_hostile_servers.py
+	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/bench/test_shared_store.py tests/bench/test_crash.py tests/data/test_hostile_servers.py
 
 # Of what is computed; plans, data and commands do no arithmetic of their own.
 NUMERICS := tests/optimize tests/model tests/schemes

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from gpbench.bench import execution
 from gpbench.bench import methods as methods_module
+from gpbench.bench.execution import Serial
 from gpbench.bench.plan import read as plan_read
 from gpbench.bench.store import Store
 from gpbench.cli import main
@@ -46,6 +48,10 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(methods_module, "entry_points", lambda **_: [entry])
     methods_module._registry.cache_clear()
     bench_fakes.CALLS.clear()
+    started = execution.executor
+    monkeypatch.setattr(
+        execution, "executor", lambda jobs: Serial() if jobs > 0 else started(jobs)
+    )  # in this process, which counts them
     (tmp_path / "mine.toml").write_text(PLAN, encoding="utf-8")
     (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
     (tmp_path / "far.csv").write_text(

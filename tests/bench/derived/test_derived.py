@@ -7,7 +7,7 @@ import pytest
 from gpbench.bench.derived import stored
 from gpbench.bench.derived.stored import STEPS, derive, step_of, stored_arrays
 from gpbench.bench.division import divide
-from gpbench.bench.execution import executor
+from gpbench.bench.execution import Serial
 from gpbench.bench.plan.plan import RENDERINGS, Reduction
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.run import PlanCells, look_up, run_plan, source_of
@@ -58,7 +58,7 @@ def plan_of(config, tmp_path):
 @pytest.fixture
 def run(plan_of, config):
     def make(text, **options):
-        return run_plan(plan_of(text), config, Store(config.store), executor=executor(1), **options)
+        return run_plan(plan_of(text), config, Store(config.store), executor=Serial(), **options)
 
     return make
 
