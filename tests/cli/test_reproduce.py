@@ -81,7 +81,7 @@ def test_a_plan_runs_goes_on_and_writes_its_table(place):
         cell["metrics"]["nll"] for cell in Store(place.path / "results" / "runs").cells() if cell["method"] == "fake"
     ]
     assert float(first["centre"]) == pytest.approx(sum(nll) / 3)
-    assert (first["printed"], first["verdict"]) == ("0.1", "worse")
+    assert (first["printed"], first["verdict"], first["cut_short"]) == ("0.1", "cut short", "3")
     assert {row["why"] for row in table if row["dataset"] == "far.csv"} == {"no data"}
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     assert (provenance["cells"], list(provenance["missing"])) == (9, ["far.csv"])

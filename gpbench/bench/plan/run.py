@@ -21,7 +21,7 @@ from gpbench.bench.plan.estimate import Estimate, estimate
 from gpbench.bench.reference import read_reference, reference_file
 from gpbench.bench.result import Result
 from gpbench.bench.runner import Bounds
-from gpbench.bench.sources import FileSource, Source, opened, sources
+from gpbench.bench.sources import FileSource, Source, decisions, opened, sources
 from gpbench.bench.sweep import sweep
 from gpbench.data.load import is_here
 from gpbench.data.splits import Protocol
@@ -221,6 +221,8 @@ def run_plan(
     if known:
         say(f"{len(known)} cells are reference results and are not run; --fresh runs them")
     tasks = [task for task in planned.tasks if task.spec.key not in known]
+    for words in decisions(list(dict.fromkeys(task.source for task in tasks))):
+        say(words)
     results = sweep(tasks, store, executor=executor, force=force, watch=watch) if tasks else []
     # The whole message names folders of this machine, which have no place in a report.
     missing = {name: why.partition("\n")[0] for name, why in planned.missing.items()}
