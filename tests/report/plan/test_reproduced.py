@@ -9,7 +9,10 @@ from gpbench.config import checkout
 from gpbench.report.files import PICTURES
 
 ROOT = checkout()
-pytestmark = pytest.mark.skipif(ROOT is None, reason="results/reproduced stands in a checkout alone")
+pytestmark = [
+    pytest.mark.reference,
+    pytest.mark.skipif(ROOT is None, reason="results/reproduced stands in a checkout alone"),
+]
 PLANS = [f"{path.parent.name}/{path.stem}" for path in reference_files()]
 
 
