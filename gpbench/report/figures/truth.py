@@ -34,7 +34,7 @@ __all__ = ["render"]
 #: Measure -> label of its axis, and the least value that is drawn.
 PANELS = {
     "kl": ("KL of marginals (nats)", 1e-6),
-    "probability": ("largest difference of a probability", 1e-5),
+    "probability": ("largest |Δ probability|", 1e-5),
     "gap": ("|log evidence - bound| (nats)", 1e-3),
 }
 
