@@ -9,8 +9,9 @@ from gpbench.bench.plan.plan import DESCRIPTIVE
 from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.cli import main
 from gpbench.data.catalogue import entries
+from gpbench.report.notes import head_notes
 from gpbench.report.plan.published import read_published
-from gpbench.report.plan.renderers import RENDERERS, check_figure, head_notes
+from gpbench.report.plan.renderers import RENDERERS, check_figure
 
 PLANS = {name: find_plan(name) for name in shipped()}
 
