@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gpbench.report.tables.table import ENDINGS
-from gpbench.terminal import echo
+from gpbench.terminal import echo, width
 
 __all__ = ["command"]
 
@@ -115,7 +115,7 @@ def command(
         return
     if output is None:
         echo(
-            table(summarise(chosen), format=form or "text", metrics=columns),
+            table(summarise(chosen), format=form or "text", metrics=columns, width=width()),
             nl=False,
             content=form not in {None, "text"},
         )

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gpbench.cli.files import file_options, options_of
-from gpbench.terminal import echo
+from gpbench.terminal import echo, width
 
 __all__ = ["command"]
 
@@ -143,7 +143,7 @@ def command(
         found = {"cells": [cell.to_json() for cell in cells], "summary": summary, "store": str(config.store)}
         echo(json.dumps(found, indent=1), content=True)
     else:
-        echo(table(summarise(cells)))
+        echo(table(summarise(cells), width=width()))
     if plot is not None:
         try:
             save_curves(cells, plot)
