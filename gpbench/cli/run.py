@@ -10,15 +10,25 @@ from typing import Any
 import click
 
 from gpbench.cli.files import file_options, options_of
+from gpbench.cli.names import dataset_names, method_names, setting_names
 from gpbench.terminal import echo, width
 
 __all__ = ["command"]
 
 
 @click.command(name="run")
-@click.option("--method", "-m", "methods", multiple=True, required=True, metavar="M", help="A method; may be repeated.")
 @click.option(
-    "--dataset", "-d", "datasets", multiple=True, required=True, metavar="D",
+    "--method",
+    "-m",
+    "methods",
+    multiple=True,
+    required=True,
+    metavar="M",
+    shell_complete=method_names,
+    help="A method; may be repeated.",
+)
+@click.option(
+    "--dataset", "-d", "datasets", multiple=True, required=True, metavar="D", shell_complete=dataset_names,
     help="A catalogue id, openml:ID, or a file of your own (csv, parquet, arff, libsvm, npz); may be repeated.",
 )  # fmt: skip
 @click.option("--split", metavar="S", help="folds:K, contiguous:K, holdout:F*R, given or active:M/K; folds:10.")
@@ -43,7 +53,12 @@ __all__ = ["command"]
 @click.option("--memory-limit", type=float, metavar="MB", help="Address space of a worker; a cell beyond it fails.")
 @click.option("--threads", type=int, default=1, show_default=True, metavar="T", help="BLAS threads of a cell.")
 @click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting; see `gpbench list methods`."
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=setting_names,
+    help="A setting; see `gpbench list methods`.",
 )
 @file_options
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw NLL over time.")
