@@ -9,6 +9,7 @@ import json
 import math
 import signal
 from dataclasses import dataclass, replace
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -213,6 +214,7 @@ class _Attempt:
         self.clock = Clock(clock_for(task.threads))
         self.watcher: Watcher | None = None
         self.jitter: float | None = None
+        self.look_seconds = 0.0  # processor seconds of all looks, none of which is training
         self.apart: dict[str, Any] = {}
         self.data: dict[str, Any] = {}
 
@@ -242,7 +244,7 @@ class _Attempt:
             classes = len(dataset.classes)
             self.watcher = Watcher(
                 self.clock,
-                lambda q: _score(q, rows.X_test, rows.y_test)[:2],
+                lambda q: self._score(q, rows.X_test, rows.y_test)[:2],
                 limits=spec.limits,
                 gauge=GAUGE,
                 board=self.board,
@@ -266,7 +268,7 @@ class _Attempt:
         X_test, y_test = division.X_test, division.y_test
         watcher, posterior, facts = self.watcher, fit.posterior, fit.facts
         assert watcher is not None
-        nll, error, predicted = _score(posterior, X_test, y_test)
+        nll, error, predicted = self._score(posterior, X_test, y_test)
         self.jitter = _number(fit.jitter)
         bound = watcher.bound if watcher.bound is not None else _number(fit.bound)
         watcher.trace.add(seconds=self.clock.seconds, iteration=watcher.iteration, nll=nll, error=error, bound=bound)
@@ -286,6 +288,14 @@ class _Attempt:
         stopped_by = _stopped_by(fit.stopped_by, watcher.stopped_by)
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)
+
+    def _score(self, posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:
+        """NLL, error, and predictions for the test rows."""
+        begin = process_time()
+        log_density, error, predicted = posterior.score(X, y)
+        found = -float(np.mean(log_density)), float(np.mean(error)), predicted
+        self.look_seconds += process_time() - begin
+        return found
 
     def ended(
         self,
@@ -321,7 +331,7 @@ class _Attempt:
             trace=(watcher.trace if watcher is not None else Trace()).columns(),
             provenance={
                 **provenance(threads=self.task.threads, jobs=self.task.jobs, start=self.start, end=now()),
-                **({} if self.watcher is None else {"calibration": GAUGE.record()}),
+                **({} if self.watcher is None else {"calibration": GAUGE.record(), "look_seconds": self.look_seconds}),
                 **self.data,
             },
             problem=None if problem is None else replace(problem, iteration=iterations),
@@ -353,9 +363,3 @@ def _stopped_by(own: StoppedBy, watchers: str | None) -> str:
 def _number(value: Any) -> float | None:
     """A fact as a plain float that JSON takes; None where it is absent or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _score(posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:
-    """NLL, error, and predictions for the test rows."""
-    log_density, error, predicted = posterior.score(X, y)
-    return -float(np.mean(log_density)), float(np.mean(error)), predicted

@@ -31,7 +31,9 @@ __all__ = ["command"]
     "--dataset", "-d", "datasets", multiple=True, required=True, metavar="D", shell_complete=dataset_names,
     help="A catalogue id, openml:ID, or a file of your own (csv, parquet, arff, libsvm, npz); may be repeated.",
 )  # fmt: skip
-@click.option("--split", metavar="S", help="folds:K, contiguous:K, holdout:F*R, given or active:M/K; folds:10.")
+@click.option(
+    "--split", metavar="S", help="folds:K, contiguous:K, holdout:F*R, given, active:M/K or draws:R; folds:10."
+)
 @click.option("--folds", type=int, metavar="K", help="Short for --split folds:K.")
 @click.option("--inducing", metavar="100|3%|all", help="Number of inducing points.")
 @click.option("--batch-size", metavar="B", help="Rows of a mini-batch.")

@@ -1,7 +1,9 @@
-"""linear: scikit-learn's logistic regression, the yardstick that a Gaussian process must pass.
+"""The yardsticks: scikit-learn's logistic regression, which a Gaussian process must pass, and the classes' frequencies.
 
-It is no Gaussian process: what ``fit`` returns is a :class:`LinearPosterior`, which predicts, scores and is saved like
-one. Two classes or more.
+Neither is a Gaussian process: what ``fit`` returns is a :class:`LinearPosterior`, which predicts, scores and is saved
+like one; the frequencies are one whose weights are 0, which is what can be had without the inputs. Two classes or more;
+classes that the training rows lack get a small probability instead of none, so that a fold without a class still has a
+finite score.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy.typing as npt
 
 from gpbench.errors import UsageError
 from gpbench.model.classes import ClassPosterior, rows_in_memory
+from gpbench.model.likelihoods.base import check_classes
 from gpbench.model.posterior import register_posterior
 from gpbench.schemes.base import Fit, Step, StopTraining, setting
 from gpbench.schemes.tuning import class_likelihood, logistic
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.schemes.base import OnStep
 
-__all__ = ["Linear", "LinearPosterior"]
+__all__ = ["ClassFrequencies", "Linear", "LinearPosterior"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +88,42 @@ class Linear:
             iterations=fitted.iterations,
             facts={"absent_classes": int(absent.sum())},
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassFrequencies:
+    """The training rows' class frequencies, predicted for every row: no settings, no inputs."""
+
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
+        """The logit likelihood, which is not used.
+
+        Raises
+        ------
+        UsageError
+            The task has no classes.
+        """
+        return class_likelihood("class-frequencies", task, n_classes)
+
+    def fit(
+        self,
+        X: Rows,
+        y: npt.NDArray[Any],
+        *,
+        inducing: InducingRule,  # noqa: ARG002 - a linear model has none
+        likelihood: Likelihood,  # noqa: ARG002 - nor this
+        classes: int,
+        rng: np.random.Generator,  # noqa: ARG002 - nothing is drawn
+        on_step: OnStep,
+    ) -> Fit:
+        """Count; see :class:`gpbench.schemes.base.Scheme`. Calls ``on_step`` once, at the end."""
+        y = np.asarray(y)
+        check_classes(y, classes)
+        counts = np.bincount(y, minlength=classes)
+        bias = np.log(np.maximum(counts, 1) / len(y))
+        posterior = LinearPosterior(np.zeros((classes, X.shape[1])), bias, absent=counts == 0, rows=len(y))
+        with contextlib.suppress(StopTraining):
+            on_step(Step(1, bound=None, posterior=lambda: posterior))
+        return Fit(posterior=posterior, stopped_by="converged", iterations=1)
 
 
 @dataclass(frozen=True, eq=False)

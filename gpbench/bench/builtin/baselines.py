@@ -21,6 +21,20 @@ METHODS = (
         ),
     ),
     Method(
+        id="class-frequencies",
+        title="The training rows' class frequencies: what can be had without the inputs",
+        tasks=CLASSES,
+        scheme="gpbench.schemes.linear:ClassFrequencies",
+        timing=Timing(steps=1, overhead=0.0),
+        checking=Checking(
+            exempt={
+                "shares": "it knows no inputs, by which classes differ",
+                "steps": "it counts once: one step, at the end",
+                "stopped": "the one step is told when training has ended by itself",
+            }
+        ),
+    ),
+    Method(
         id="hgb",
         title="Histogram gradient boosting (scikit-learn) with its own defaults",
         tasks=CLASSES,

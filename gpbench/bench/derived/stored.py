@@ -113,6 +113,7 @@ STEPS = {
         name="panels",
         what="the grids of its panels",
         function="gpbench.bench.derived.steps:panels",
+        version=2,
     ),
     "scatter": Step(
         name="agreement",

@@ -195,7 +195,7 @@ def _size(block: Block, choice: Choice) -> Size | None:
     if entry is None or n is None:
         return None
     protocol = Protocol.parse(block.split)
-    if protocol.kind == "holdout":
+    if protocol.kind in {"holdout", "draws"}:
         train = n - (protocol.size if protocol.size >= 1 else protocol.size * n)
     elif protocol.kind == "given":
         train = entry.train or 0.8 * n

@@ -217,12 +217,12 @@ def run_plan(
     planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, bounds=bounds, progress=progress)
     for name, why in planned.missing.items():
         say(f"{name}: {why}")
-    for words in decisions(list(dict.fromkeys(task.source for task in planned.tasks))):
-        say(words)
     known = {} if force or fresh else _reference(plan, planned.tasks, store)
     if known:
         say(f"{len(known)} cells are reference results and are not run; --fresh runs them")
     tasks = [task for task in planned.tasks if task.spec.key not in known]
+    for words in decisions(list(dict.fromkeys(task.source for task in tasks))):
+        say(words)
     results = sweep(tasks, store, executor=executor, force=force, watch=watch) if tasks else []
     # The whole message names folders of this machine, which have no place in a report.
     missing = {name: why.partition("\n")[0] for name, why in planned.missing.items()}
