@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gpbench.data.generators import ringnorm, twonorm
 from gpbench.errors import UsageError
 from gpbench.model.basis import Basis
 from gpbench.model.inducing import InducingRule
@@ -274,3 +275,19 @@ def test_several_classes_have_no_tail(fit, clusters):
     X, y = clusters(60)
     with pytest.raises(UsageError, match="tail"):
         fit(small(stages="2x30,5xtail"), X, y, classes=3)
+
+
+@pytest.mark.parametrize(("draw", "nll", "evaluations"), [(ringnorm, 0.17, 18), (twonorm, 0.08, 10)])
+def test_so_many_evaluations_reach_a_good_nll(fit, draw, nll, evaluations):
+    X, labels = draw(np.random.default_rng(0), 1600)
+    y, reached = (labels > 0).astype(int), []
+
+    def look(step):
+        score = step.posterior().score(X[800:], y[800:])
+        if -score.log_density.mean() <= nll:
+            reached.append(step.iteration)
+            raise StopTraining
+
+    fit(PEP(inducing="50"), X[:800], y[:800], on_step=look)
+    assert reached
+    assert reached[0] <= evaluations
