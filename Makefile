@@ -18,7 +18,7 @@ BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/be
 #: What `make bench` leaves out: 10 GB of disk and most of an hour, and environments that are installed on demand.
 APART := scale peers
 HTML := build/docs
-.PHONY: help demo docs test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
+.PHONY: help demo docs test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean results reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -41,7 +41,7 @@ test: $(READY) ## the whole test suite
 	$(ONE_THREAD) $(BIN)/python -m pytest
 
 stress: $(READY) ## minutes of hostile servers and of processes that are killed; seeds of seconds run in the tests
-	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/data/test_hostile_servers.py
+	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/bench/test_shared_store.py tests/data/test_hostile_servers.py
 
 # Of what is computed; plans, data and commands do no arithmetic of their own.
 NUMERICS := tests/optimize tests/model tests/schemes
@@ -80,6 +80,12 @@ reproduce: $(READY) ## every table and figure of the papers: days; goes on where
 
 reproduce-quick: $(READY) ## the quick form of each, to see that it runs
 	$(call EVERY_PLAN,--quick)
+
+results: $(READY) ## results/reproduced anew, of all plans that have reference results, from these alone
+	@empty=$$(mktemp -d); for file in results/reference/*/*.parquet; do \
+		[ -e "$$file" ] || continue; plan=$${file#results/reference/}; plan=$${plan%.parquet}; echo "== $$plan"; \
+		GPBENCH_RESULTS=$$empty $(BIN)/gpbench report $$plan --output results/reproduced/$$plan || exit 1; \
+	done; rmdir $$empty
 
 # make PAPER-ITEM, for instance make wenzel2019-table1: one table or figure
 define ONE_PLAN

@@ -21,6 +21,7 @@ whether it holds what every scheme must.
 - A fit: ``run_training`` gives a ``Fit``, and tells ``on_step`` of each ``Step`` until ``StopTraining``.
 - Rows to start from: ``InducingRule``; ``make_kernel`` and ``likelihood`` by name; ``load_posterior`` of a saved fit.
 - Searches: ``maximise`` with ``LBFGSB`` or ``SCG``, over ``Unknowns`` made of named ``Part`` arrays.
+- Results: ``load_results()``, every cell as a row of a DataFrame.
 - Errors: all are a ``GpbenchError``.
 
     import gpbench
@@ -48,6 +49,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the table b
     from gpbench.optimize.scg import SCG
     from gpbench.optimize.training import OnStep, Step, StopTraining, Trainer
     from gpbench.optimize.unknowns import Part, Unknowns
+    from gpbench.report.results import load_results
     from gpbench.schemes import settings
     from gpbench.schemes.base import Fit, Scheme, Training, run_training, setting
     from gpbench.schemes.settings import BinaryScheme, GPSettings, KernelSettings, Learned
@@ -89,6 +91,7 @@ __all__ = [
     "UsageError",
     "likelihood",
     "load_posterior",
+    "load_results",
     "make_kernel",
     "maximise",
     "method",
@@ -114,6 +117,7 @@ _OFFERED = {
     "gpbench.optimize.scg": ("SCG",),
     "gpbench.optimize.training": ("OnStep", "Step", "StopTraining", "Trainer"),
     "gpbench.optimize.unknowns": ("Part", "Unknowns"),
+    "gpbench.report.results": ("load_results",),
     "gpbench.schemes": ("settings",),
     "gpbench.schemes.base": ("Fit", "Scheme", "Training", "run_training", "setting"),
     "gpbench.schemes.settings": ("BinaryScheme", "GPSettings", "KernelSettings", "Learned"),

@@ -56,11 +56,25 @@ FAMILY_EXCEPTIONS: dict[tuple[str, str], str] = {}
 #: Of data, what only declares; the rest opens files or asks the network.
 DECLARING = {"catalogue", "entries", "generators", "splits"}
 #: Of bench, what opens data or runs something.
-RUNNING = {"dask_cluster", "derived.steps", "division", "execution", "expand", "mapped", "runner", "sources", "sweep"}
+RUNNING = {
+    "dask_cluster",
+    "derived.steps",
+    "division",
+    "execution",
+    "expand",
+    "mapped",
+    "runner",
+    "sources",
+    "sweep",
+    "truth.make",
+    "worker",
+    "workers",
+}
 #: Module -> what it writes to standard output or standard error, and why it may.
 PRINTING_EXCEPTIONS = {
     "gpbench.terminal": "the one line that says how far something is; cli hands it to bench and data",
     "gpbench.peers.environments": "what pip says goes to standard error",
+    "gpbench.bench.worker": "what a scheme prints goes to standard error",
     "gpbench.peers.children.harness": "what a rival's library prints is kept off the pipe",
 }
 

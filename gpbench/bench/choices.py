@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.cell import CellSpec, OriginSpec
+from gpbench.bench.code import changes, source_of
 from gpbench.bench.method import origin_name
 from gpbench.bench.methods import methods as all_methods
 from gpbench.errors import DataError, UsageError, unknown_name
@@ -88,7 +89,13 @@ class Choice:
         origin = None
         if self.origin is not None:
             theirs = self.origin.cell(dataset, limits=limits, split=split, seed=seed, scaling=scaling)
-            origin = OriginSpec(key=theirs.key, method=theirs.method, version=theirs.version, settings=theirs.settings)
+            origin = OriginSpec(
+                key=theirs.key,
+                method=theirs.method,
+                version=theirs.version,
+                settings=theirs.settings,
+                source=theirs.source,
+            )
         if isinstance(dataset, str):
             name, checksum, likelihood = dataset, "", ""
         else:
@@ -104,6 +111,8 @@ class Choice:
             seed=seed,
             likelihood=likelihood,
             scaling=scaling,
+            source=source_of(self.method),
+            changes=changes(),
             origin=origin,
         )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.cell import Limits, SplitSpec
 from gpbench.bench.choices import check_likelihoods
-from gpbench.bench.runner import Task, inducing_rule
+from gpbench.bench.runner import Bounds, Task, inducing_rule
 from gpbench.bench.sources import Source, opened
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
@@ -48,6 +48,8 @@ class Request:
         These splits alone, from 0; all by default.
     threads, jobs : int
         Threads of a cell, and cells at a time.
+    bounds : Bounds
+        What a cell may not exceed.
     """
 
     choices: Sequence[Choice]
@@ -59,6 +61,7 @@ class Request:
     indices: Sequence[int] | None = None
     threads: int = 1
     jobs: int = 1
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 def expand(request: Request, progress: Progress | None = None) -> list[Task]:
@@ -110,7 +113,13 @@ def _task(request: Request, choice: Choice, dataset: Dataset, *, source: Source,
         origin = _task(request, choice.origin, dataset, source=source, split=split)
     spec = choice.cell(dataset, limits=request.limits, split=split, seed=request.seed, scaling=request.scaling)
     return Task(
-        spec=spec, method=choice.method, source=source, threads=request.threads, jobs=request.jobs, origin=origin
+        spec=spec,
+        method=choice.method,
+        source=source,
+        threads=request.threads,
+        jobs=request.jobs,
+        bounds=request.bounds,
+        origin=origin,
     )
 
 

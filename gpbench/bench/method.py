@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpbench.errors import PluginError, UsageError, unknown_name
+from gpbench.errors import MissingExtra, PluginError, UsageError, unknown_name
 from gpbench.schemes.base import Scheme, Setting, settings_of
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ class Method:
             absent = error.name if isinstance(error, ModuleNotFoundError) else None
             if self.extra is not None and absent is not None and absent.partition(".")[0] != "gpbench":
                 remedy = f'pip install "gpbench[{self.extra}]"'
-                raise UsageError(
-                    f"method {self.id} needs a package that is not installed ({error}); {remedy}"
+                raise MissingExtra(
+                    f"method {self.id} needs a package that is not installed ({error}); {remedy}", extra=self.extra
                 ) from error
             raise PluginError(f"the scheme {self.scheme} of method {self.id} cannot be imported: {error}") from error
         except AttributeError as error:

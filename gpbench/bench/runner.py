@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.bench.clock import Clock
+from gpbench.bench.calibration import GAUGE
+from gpbench.bench.clock import Clock, clock_for
 from gpbench.bench.division import divide
-from gpbench.bench.memory import peak_rss_mb, reset_peak
+from gpbench.bench.memory import bounded_memory, can_bound_memory, peak_rss_mb, reset_peak
 from gpbench.bench.provenance import now, provenance
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.signals import Terminated, terminable
@@ -34,17 +36,46 @@ if TYPE_CHECKING:
     from gpbench.bench.cell import CellSpec
     from gpbench.bench.division import Division
     from gpbench.bench.methods import Method
+    from gpbench.bench.watchdog import Board
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Array, Rows
     from gpbench.schemes.base import StoppedBy
     from gpbench.schemes.settings import Learned
 
-__all__ = ["Outcome", "Task", "inducing_rule", "lost", "run_cell"]
+__all__ = ["Bounds", "Outcome", "Task", "inducing_rule", "lost", "run_cell"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 APART = ("startup_seconds", "compile_seconds")
 """Facts that stand beside the training seconds: what a rival's process takes before its clock runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What a cell may not exceed, or it is ended; unlike its limits no part of what it is.
+
+    Attributes
+    ----------
+    hard_seconds : float or None
+        Wall seconds of ``fit``, after which its worker is killed.
+    memory_mb : float or None
+        Address space of its worker, in MB (2**20 bytes).
+
+    Raises
+    ------
+    UsageError
+        A bound is out of range, or cannot be held on this system.
+    """
+
+    hard_seconds: float | None = None
+    memory_mb: float | None = None
+
+    def __post_init__(self) -> None:
+        for value, flag in ((self.hard_seconds, "--hard-limit"), (self.memory_mb, "--memory-limit")):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise UsageError(f"{flag} must be a positive number; got {value}")
+        if self.memory_mb is not None and not can_bound_memory():
+            raise UsageError("--memory-limit needs Linux, which can bound the address space of a process")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +91,7 @@ class Task:
         For the numerical libraries.
     jobs : int
         Cells that run at the same time; recorded.
+    bounds : Bounds
     origin : Task or None
         The cell that must have ended well before this one can run, see :mod:`gpbench.bench.choices`.
     learned : Learned or None
@@ -71,6 +103,7 @@ class Task:
     source: Source
     threads: int = 1
     jobs: int = 1
+    bounds: Bounds = Bounds()
     origin: Task | None = None
     learned: Learned | None = None
 
@@ -93,22 +126,29 @@ class Outcome:
     halted: bool = False
 
 
-def run_cell(task: Task) -> Outcome:
-    """Run a cell; never raises for what happens inside it."""
-    attempt = _Attempt(task)
+def run_cell(task: Task, *, board: Board | None = None) -> Outcome:
+    """Run a cell; never raises for what happens inside it.
+
+    Parameters
+    ----------
+    task : Task
+    board : Board, optional
+        Where the process that watches this one reads how far it is.
+    """
+    attempt = _Attempt(task, board)
     reset_peak()
     try:
         with terminable():
             return attempt.run()
-    except KeyboardInterrupt:
-        return attempt.ended("interrupted", problem=Problem("KeyboardInterrupt", "interrupted by the user"))
     except Terminated:
-        return attempt.ended("timeout", problem=Problem("Terminated", "ended from outside by SIGTERM"))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # a cell fails alone, whatever a plug-in's scheme raises
-        return attempt.ended("failed", problem=Problem(type(error).__name__, str(error)))
+        return attempt.ended("interrupted", problem=Problem("Terminated", "ended from outside by SIGTERM"))
+    except BaseException as error:  # noqa: BLE001  # a cell fails alone, whatever a plug-in's scheme raises
+        if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            return attempt.ended("interrupted", problem=Problem("KeyboardInterrupt", "interrupted by the user"))
+        return attempt.ended("failed", problem=Problem(type(error).__name__, _words(error, task)))
 
 
-def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = False) -> Outcome:
+def lost(task: Task, status: str, *, kind: str, message: str, iteration: int = 0, halted: bool = False) -> Outcome:
     """The outcome of a cell whose process gave none.
 
     Parameters
@@ -118,11 +158,16 @@ def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = Fal
         ``failed``, ``timeout`` or ``interrupted``.
     kind, message : str
         For the result's ``problem``.
+    iteration : int
+        The last one that is known of.
     halted : bool
         As in :class:`Outcome`.
     """
-    outcome = _Attempt(task).ended(status, problem=Problem(kind, message))
-    return Outcome(outcome.result, None, halted)
+    result = _Attempt(task).ended(status, problem=Problem(kind, message)).result
+    unknown = dict.fromkeys(("train_seconds", "wall_seconds", "cpu_seconds", "peak_rss_mb"))
+    metrics = {**result.metrics, **unknown, "iterations": iteration}
+    problem = Problem(kind, message, iteration)
+    return Outcome(replace(result, metrics=metrics, problem=problem), None, halted)
 
 
 def inducing_rule(
@@ -161,10 +206,11 @@ def inducing_rule(
 class _Attempt:
     """One cell being run, with what is known of it at any moment."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, board: Board | None = None) -> None:
         self.task = task
+        self.board = board
         self.start = now()
-        self.clock = Clock()
+        self.clock = Clock(clock_for(task.threads))
         self.watcher: Watcher | None = None
         self.jitter: float | None = None
         self.apart: dict[str, Any] = {}
@@ -173,7 +219,8 @@ class _Attempt:
     def run(self) -> Outcome:
         spec, task = self.task.spec, self.task
         task.method.load()  # what the scheme imports may hold threads of its own, which must be there to be held
-        with one_pool_size(task.threads):
+        with one_pool_size(task.threads), bounded_memory(task.bounds.memory_mb):
+            GAUGE.begin()
             if spec.origin is not None and task.learned is None:
                 raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin.key}; got none")
             scheme = task.method.build(spec.settings, learned=task.learned)
@@ -193,8 +240,14 @@ class _Attempt:
             }
             self.data = {"rows": rows.rows, "data": data}
             classes = len(dataset.classes)
-            self.watcher = Watcher(self.clock, lambda q: _score(q, rows.X_test, rows.y_test)[:2], limits=spec.limits)
-            self.clock.start()
+            self.watcher = Watcher(
+                self.clock,
+                lambda q: _score(q, rows.X_test, rows.y_test)[:2],
+                limits=spec.limits,
+                gauge=GAUGE,
+                board=self.board,
+            )
+            self.watcher.begin()
             fitted: Any = scheme.fit(
                 rows.X,
                 rows.y,
@@ -206,7 +259,7 @@ class _Attempt:
                 rng=spec.generator(),
                 on_step=self.watcher,
             )
-            self.clock.stop()
+            self.watcher.end()
             return self._finished(_as_fit(fitted), rows)
 
     def _finished(self, fit: Fit, division: Division) -> Outcome:
@@ -252,10 +305,12 @@ class _Attempt:
             spec,
             status=status,
             stopped_by=stopped_by,
+            clock=self.clock.counts,
             metrics={
                 "nll": nll,
                 "error": error,
                 "train_seconds": self.clock.seconds,
+                "wall_seconds": self.clock.wall_seconds,
                 "cpu_seconds": self.clock.cpu_seconds,
                 "iterations": iterations,
                 "bound": _number(bound),
@@ -266,11 +321,12 @@ class _Attempt:
             trace=(watcher.trace if watcher is not None else Trace()).columns(),
             provenance={
                 **provenance(threads=self.task.threads, jobs=self.task.jobs, start=self.start, end=now()),
+                **({} if self.watcher is None else {"calibration": GAUGE.record()}),
                 **self.data,
             },
             problem=None if problem is None else replace(problem, iteration=iterations),
         )
-        return Outcome(result, None, halted=status in {"interrupted", "timeout"})
+        return Outcome(result, None, halted=status == "interrupted")
 
 
 def _as_fit(fitted: Any) -> Fit:
@@ -278,6 +334,15 @@ def _as_fit(fitted: Any) -> Fit:
     if isinstance(fitted, Fit):
         return fitted
     return Fit(posterior=fitted, stopped_by="unknown")
+
+
+def _words(error: BaseException, task: Task) -> str:
+    """An error's message; that memory was used up says what it was bounded to."""
+    words = str(error)
+    if isinstance(error, MemoryError) and task.bounds.memory_mb is not None:
+        bound = f"its address space was bounded to {task.bounds.memory_mb:g} MB"
+        return f"{words}; {bound}" if words else f"memory was used up; {bound}"
+    return words
 
 
 def _stopped_by(own: StoppedBy, watchers: str | None) -> str:

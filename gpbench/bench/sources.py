@@ -210,16 +210,23 @@ def _catalogued(name: str, path: Path, config: Config) -> CatalogueSource:
 
 
 def opened(place: Source, progress: Progress | None = None) -> Dataset:
-    """The data set of a source, opened once in a process (its rows are memory-mapped).
+    """The data set of a source (its rows are memory-mapped); of the latest ones, which a process keeps open.
 
     Raises
     ------
     DataError
         It cannot be had or read.
     """
-    if place not in _opened:
-        _opened[place] = place.load(progress)
-    return _opened[place]
+    dataset = _opened.pop(place, None)
+    if dataset is None:
+        dataset = place.load(progress)
+    _opened[place] = dataset
+    while len(_opened) > KEPT:
+        del _opened[next(iter(_opened))]  # the one that was asked for longest ago
+    return dataset
 
+
+KEPT = 2
+"""Data sets that stay open: cells come data set by data set."""
 
 _opened: dict[Source, Dataset] = {}

@@ -32,7 +32,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reproduce": ("gpbench.cli.reproduce", "Run a paper's table or figure, or a plan of your own."),
     "report": ("gpbench.cli.report", "Make tables and curves from stored results."),
     "compare": ("gpbench.cli.compare", "Set methods against one another, paired over splits."),
+    "results": ("gpbench.cli.results", "Give every cell, stored and reference, as one tidy table."),
     "check": ("gpbench.cli.check", "Try what every scheme must hold: settings read, bits, stopping, known answers."),
+    "truth": ("gpbench.cli.truth", "Set methods beside reference posteriors: means, spreads, evidence."),
     "peers": ("gpbench.cli.peers", "Install and show environments for rivals from other libraries."),
     "doctor": ("gpbench.cli.doctor", "Show versions, BLAS, threads and folders: what a bug report needs."),
 }

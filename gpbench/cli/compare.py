@@ -30,6 +30,7 @@ __all__ = ["command"]
     "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
     help="Write comparison.txt (.md, .tex), comparison.json, ranks.png and profiles.png.",
 )  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Without the reference results that come with gpbench.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(
     *,
@@ -41,6 +42,7 @@ def command(
     metrics: str | None,
     form: str,
     output: Path | None,
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Compare methods by their stored results, paired over splits; nothing is run.
@@ -57,11 +59,14 @@ def command(
     from gpbench.errors import StoreError  # noqa: PLC0415
     from gpbench.report.compare.comparison import METRICS, compare  # noqa: PLC0415
     from gpbench.report.compare.display import comparison_text  # noqa: PLC0415
-    from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
+    from gpbench.report.sources import beside, choose, read_cells  # noqa: PLC0415
 
     columns = METRICS if metrics is None else tuple(name.strip() for name in metrics.split(","))
     paths = runs or (load_config().store,)
     cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=True)
+    if not (runs or fresh):
+        reference, words = beside(cells, datasets)
+        cells, problems = [*cells, *reference], [*problems, *words]
     for problem in problems:
         echo(f"gpbench: {problem}", err=True)
     if not cells:

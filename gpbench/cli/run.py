@@ -23,16 +23,22 @@ __all__ = ["command"]
 @click.option("--folds", type=int, metavar="K", help="Short for --split folds:K.")
 @click.option("--inducing", metavar="100|3%|all", help="Number of inducing points.")
 @click.option("--batch-size", metavar="B", help="Rows of a mini-batch.")
-@click.option("--kernel", metavar="K", help="se, se-ard, matern32-ard, linear-ard, or a sum with +.")
+@click.option(
+    "--kernel", metavar="K",
+    help="se, se-ard, matern12, matern12-ard, matern32, matern32-ard, linear-ard, quadratic, or a sum with +.",
+)  # fmt: skip
 @click.option("--likelihood", metavar="L", help="In place of the method's own.")
 @click.option("--max-seconds", type=float, metavar="S", help="Training seconds after which a cell is stopped.")
+@click.option("--hard-limit", type=float, metavar="S", help="Wall seconds of training after which a cell is killed.")
 @click.option("--max-iterations", type=int, metavar="I", help="Iterations after which a cell is stopped.")
 @click.option(
     "--scaling", type=click.Choice(["standard", "common", "none"]), default="standard", show_default=True,
     help="Of inputs by the training rows: each column by its own spread, all by one number, or not at all.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of splits and schemes.")
-@click.option("--jobs", type=int, default=1, show_default=True, metavar="J", help="Cells at a time; disturbs clocks.")
+@click.option("--jobs", type=int, metavar="J", help="Cells at a time, 1 by default; disturbs clocks.")
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask cluster: tcp://host:8786.")
+@click.option("--memory-limit", type=float, metavar="MB", help="Address space of a worker; a cell beyond it fails.")
 @click.option("--threads", type=int, default=1, show_default=True, metavar="T", help="BLAS threads of a cell.")
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting; see `gpbench list methods`."
@@ -71,7 +77,10 @@ def command(
     max_iterations: int | None,
     scaling: str,
     seed: int,
-    jobs: int,
+    hard_limit: float | None,
+    jobs: int | None,
+    scheduler: str | None,
+    memory_limit: float | None,
     threads: int,
     assignments: tuple[str, ...],
     target: str | None,
@@ -94,13 +103,17 @@ def command(
     gpbench run --method x-gpc --method linear --dataset breast-cancer-wisconsin
     gpbench run --method x-gpc --dataset mine.csv --target label --set noise=0.1 --json
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
+    from gpbench.bench.execution import executor_for  # noqa: PLC0415
+
+    runner, at_once = executor_for(jobs=jobs, scheduler=scheduler)  # the worker starts while the rest is imported
+    context.with_resource(closing(runner))
     # Heavy imports wait until the command is called.
     from gpbench.bench.cell import Limits  # noqa: PLC0415
     from gpbench.bench.choices import choose, parse_assignments  # noqa: PLC0415
-    from gpbench.bench.execution import executor  # noqa: PLC0415
     from gpbench.bench.expand import Request, expand, protocol_of  # noqa: PLC0415
     from gpbench.bench.methods import method  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
+    from gpbench.bench.runner import Bounds  # noqa: PLC0415
     from gpbench.bench.sources import decisions  # noqa: PLC0415
     from gpbench.bench.sources import sources as sources_of  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
@@ -140,9 +153,10 @@ def command(
         scaling=scaling,
         seed=seed,
         threads=threads,
-        jobs=jobs,
+        jobs=at_once,
+        bounds=Bounds(hard_seconds=hard_limit, memory_mb=memory_limit),
     )
-    runner, store = executor(jobs), Store(config.store)
+    store = Store(config.store)
     with closing(Meter()) as meter:
         tasks = expand(request, meter)
     for words in decisions(request.sources):

@@ -8,6 +8,8 @@ twonorm-gen   Breiman (1996): N(-a, I) against N(a, I) in 20 inputs, a = 2 / sqr
 ringnorm-gen  Breiman (1996): N(a, I) against N(0, 4 I) in 20 inputs; the signs of the labels are DELVE's
 waveform3     Breiman, Friedman, Olshen, Stone (1984): mixtures of two of three triangles in 21 inputs, with noise
 prior3        villacampa2017, section 4.2: the largest of three functions drawn from the Gaussian process prior
+gpdraw2-gen   logit labels of a draw from the prior in 2 standard normal inputs: se, length scale 0.5, variance 9
+gpdraw8-gen   the same in 8 inputs, length scale 2
 ============  ================================================================================================
 """
 
@@ -94,11 +96,37 @@ def prior_features(x: Array) -> Array:
     return features
 
 
+def draw2(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
+    """Rows (n, 2) and labels -1, +1."""
+    return _draw(rng, n, d=2, lengthscale=0.5)
+
+
+def draw8(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
+    """Rows (n, 8) and labels -1, +1."""
+    return _draw(rng, n, d=8, lengthscale=2.0)
+
+
+def _draw(rng: np.random.Generator, n: int, *, d: int, lengthscale: float) -> tuple[Array, Labels]:
+    """Standard normal rows, and labels +1 with probability 1/(1 + exp(-f)).
+
+    f = (2 v/F)^1/2 Σ w_i cos(ω_i x + φ_i), with F = 2,000 random features (Rahimi and Recht 2007), is a draw from the
+    prior whose covariance is within 5 % of the squared exponential; it is the same for all blocks.
+    """
+    own = np.random.default_rng(np.random.SeedSequence(_ENTROPY, spawn_key=(98, d)))
+    F, variance = 2000, 9.0
+    omega, phase, w = own.standard_normal((d, F)) / lengthscale, 2 * np.pi * own.random(F), own.standard_normal(F)
+    X, u = rng.standard_normal((n, d)), rng.random(n)
+    f = np.sqrt(2 * variance / F) * np.cos(X @ omega + phase) @ w
+    return X, np.where(np.log(u) - np.log1p(-u) < f, 1, -1)
+
+
 GENERATORS: dict[str, Callable[[np.random.Generator, int], tuple[Array, Labels]]] = {
     "twonorm-gen": twonorm,
     "ringnorm-gen": ringnorm,
     "waveform3": waveform,
     "prior3": prior,
+    "gpdraw2-gen": draw2,
+    "gpdraw8-gen": draw8,
 }
 """id -> generator of a block."""
 

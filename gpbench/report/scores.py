@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.errors import StoreError
+from gpbench.bench.metrics import metrics
+from gpbench.errors import PluginError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,9 +147,11 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
     problems: list[StoreError] = []
     for cell in cells:
         found: dict[str, float | None] = {"brier": None, "ece": None}
-        if cell.finished:
+        if known := {name: cell.metrics[name] for name in found if name in cell.metrics}:
+            found |= known  # of reference results, which have no arrays
+        elif cell.finished:
             try:
-                found = _scores(cell.key, store)
+                found = _scores(cell, store)
             except StoreError as error:
                 problems.append(error)
         scored.append(replace(cell, metrics={**cell.metrics, **found}))
@@ -157,16 +160,24 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
     return scored, [f"{len(problems)} cells without Brier score and calibration error: {problems[0]}"]
 
 
-def _scores(key: str, store: Store) -> dict[str, float | None]:
-    found = _probabilities(key, store)
+def _scores(cell: Result, store: Store) -> dict[str, float | None]:
+    found = _probabilities(cell.key, store, digest=cell.arrays_sha256)
     if found is None:  # counts
         return {"brier": None, "ece": None}
-    return {"brier": brier_score(*found), "ece": calibration_error(*found)}
+    return {"brier": brier_score(*found), "ece": calibration_error(*found)} | _of_plugins(*found)
 
 
-def _probabilities(key: str, store: Store) -> tuple[Array, Labels] | None:
+def _of_plugins(probabilities: Array, y: Labels) -> dict[str, float | None]:
+    """Third parties' metrics; those that cannot be computed are an error."""
+    try:
+        return {name: metric(probabilities, y) for name, metric in metrics().items()}
+    except PluginError as error:
+        raise StoreError(str(error)) from error
+
+
+def _probabilities(key: str, store: Store, *, digest: str | None = None) -> tuple[Array, Labels] | None:
     """Predicted probabilities (n, C) and classes (n,) of a cell's test rows; None where it predicts no classes."""
-    arrays = store.arrays(key, names=("test_probabilities", "y_test"))
+    arrays = store.arrays(key, names=("test_probabilities", "y_test"), digest=digest)
     if "test_probabilities" not in arrays:
         return None
     probabilities, y = arrays["test_probabilities"], arrays.get("y_test", np.empty(0))

@@ -154,10 +154,10 @@ def test_a_place_that_does_not_exist(results, tmp_path):
     ("content", "message"),
     [
         (b"\xff\x00rubbish", "is no JSON: expected a stored cell"),
-        (b"{}", "its format must be 1; got None"),
+        (b"{}", "its format must be 2; got None"),
         (b"3", "holds no cells"),
         (b"[3]", "expected a result, a table of JSON; got 3"),
-        (json.dumps(result().to_json() | {"format": 9}).encode(), "its format must be 1; got 9"),
+        (json.dumps(result().to_json() | {"format": 9}).encode(), "its format must be 2; got 9"),
         (json.dumps(result().to_json() | {"status": "lost"}).encode(), "status"),
         (json.dumps(result().to_json() | {"seed": 1}).encode(), "its content does not match its digest"),
         (b"[" * 100_000, "is no JSON"),
@@ -295,6 +295,20 @@ def test_a_plan_in_a_file(results, flags, name, start):
     found = report(str(plan), "--output", name, *flags)
     assert (found.exit_code, found.stdout) == (0, f"{name}\n")
     assert Path(name).read_text(encoding="utf-8").startswith(start)
+
+
+@pytest.mark.parametrize("name", ["p.pdf", "p.PNG", "p.svg"])
+def test_a_table_is_no_picture(results, name):
+    Path("mine.toml").write_text('title = "Mine"\ndatasets = ["wine"]\n[methods.linear]\n', encoding="utf-8")
+    found = report("mine.toml", "--output", name)
+    assert found.exit_code == 2
+    expected = f"expects a folder, or a file that ends in .txt, .csv, .md, .tex, .html; got {name}"
+    assert f"--output of mine, which is a table, {expected}" in found.stderr
+    found = CliRunner().invoke(main, ["reproduce", "mine.toml", "--output", name])
+    assert (found.exit_code, found.stderr) == (
+        2, f"gpbench: --output of mine, which is a table, expects a folder; got {name}\n",
+    )  # fmt: skip
+    assert not Path(name).exists()
 
 
 def test_a_plan_s_picture_is_made_of_what_is_stored_alone(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from gpbench.bench import methods as methods_module
 from gpbench.bench.store import Store
 from gpbench.cli import main
 from gpbench.data.scaling import SCALINGS
+from gpbench.model.kernels import KERNEL_NAMES
 from gpbench.model.posterior import load_posterior
 
 FAKES = Path(__file__).parents[1] / "bench"
@@ -382,3 +383,4 @@ def test_help_names_every_option_of_the_design_and_imports_nothing_heavy():
         "--plot", "--force", "--json",
     ):  # fmt: skip
         assert option in done.stdout
+    assert set(KERNEL_NAMES) <= set(done.stdout.replace(",", " ").split())

@@ -88,3 +88,14 @@ def test_a_generated_set_is_prepared_once_and_has_the_rows_asked_for(tmp_path):
     assert again.checksum == first.checksum
     np.testing.assert_array_equal(first.X, _rows("twonorm-gen", 250)[0])
     assert load("twonorm-gen", folder=tmp_path).n == 7400
+
+
+@pytest.mark.parametrize("name", ["gpdraw2-gen", "gpdraw8-gen"])
+def test_labels_of_a_prior_draw_follow_a_smooth_function(name):
+    X, y = _rows(name, BLOCK)
+    np.testing.assert_allclose(X.std(0), 1.0, atol=0.05)
+    distance = ((X[:500, None] - X[None, 500:]) ** 2).sum(2)
+    alike = (y[:500, None] == y[None, 500:]).astype(float)
+    nearest = np.take_along_axis(alike, distance.argsort(axis=1)[:, :5], axis=1).mean()
+    # at one place two labels agree with probability E p² + E (1 - p)² = 0.79 of p = σ(f), f ~ N(0, 9)
+    assert alike.mean() + 0.05 < nearest < 0.85

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from gpbench.bench.division import divide
 from gpbench.bench.plan.run import source_of
 from gpbench.bench.sources import opened
+from gpbench.bench.truth.measures import distance
+from gpbench.bench.truth.reference import PARTS, find_reference
 from gpbench.errors import DataError, UsageError
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, npt.NDArray[Any]]
 
-__all__ = ["agreement", "contraction", "factors", "hyperparameters", "panels"]
+__all__ = ["agreement", "contraction", "factors", "hyperparameters", "panels", "truth"]
 
 #: Points along each axis of a panel's grid.
 _STEPS = 160
@@ -293,6 +295,70 @@ def factors(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arr
     }
 
 
+def truth(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # as all steps
+    """How far the finished cells' posteriors are from the reference posteriors of their data, split and kernel.
+
+    Returns
+    -------
+    dict
+        ``cell`` (k,): key; ``problem``, ``link`` (k,); ``M`` (k,): inducing inputs; ``parts`` (2,): training and test
+        rows; ``mean``, ``sd``, ``kl``, ``probability`` (k, 2): see :class:`gpbench.bench.truth.measures.Distance`;
+        ``gap`` (k,): log evidence less the cell's bound or evidence (nats), NaN where it has none; ``evidence``,
+        ``evidence_error``, ``mean_error``, ``probability_error`` (k,): the reference's own, the last two of its worst
+        row.
+
+    Raises
+    ------
+    DataError
+        The data set, a posterior or a reference cannot be had.
+    UsageError
+        A cell's kernel, split or likelihood has no reference posterior.
+    """
+    rows: list[dict[str, Any]] = []
+    for cell in found.results:
+        if not cell.finished:
+            continue
+        posterior, division = _posterior(cell), _division(found.plan, cell, config)
+        latents: Any = getattr(posterior, "latents", ())
+        link = _likelihood_name(posterior)
+        kernel = latents[0].kernel.values() if len(latents) == 1 else {}
+        dataset = found.plan.datasets[cell.shown.position[0]]
+        reference = find_reference(dataset=dataset, split=cell.split.protocol, link=link, kernel=kernel)
+        if reference is None or cell.split.index != 0 or cell.split.seed != 0:
+            raise UsageError(
+                f"{cell.shown.method} on {dataset}, {cell.split.protocol}, likelihood {link}, kernel {kernel}: "
+                "there is no reference posterior of that; is the kernel fixed, and without noise?"
+            )
+        about = reference.about
+        if about["checksum"] != cell.checksum:
+            raise DataError(
+                f"the reference posterior of {about['problem']} is of other rows than {dataset} has here: "
+                f"expected checksum {about['checksum']}, got {cell.checksum}"
+            )
+        apart = []
+        for part, X in zip(PARTS, (division.X, division.X_test), strict=True):
+            mean, variance = posterior.latent(X)
+            probability = posterior.predict(X).values[:, 1]
+            apart.append(distance(reference.moments[part], mean[:, 0], np.sqrt(variance[:, 0]), probability))
+        bound = cell.metrics.get("bound")
+        rows.append(
+            {
+                "cell": cell.key,
+                "problem": about["problem"],
+                "link": link,
+                "M": len(latents[0].Z),
+                **{name: [getattr(each, name) for each in apart] for name in ("mean", "sd", "kl", "probability")},
+                "gap": math.nan if bound is None else reference.log_evidence - bound,
+                "evidence": reference.log_evidence,
+                "evidence_error": about["log_evidence_error"],
+                "mean_error": about["mean_error"],
+                "probability_error": about["probability_error"],
+            }
+        )
+    arrays = {name: np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}
+    return {"parts": np.array(PARTS), **arrays}
+
+
 def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
     """The scaled rows of a cell's split, from the data set itself.
 
@@ -309,6 +375,10 @@ def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
             f"expected checksum {cell.checksum}, got {dataset.checksum}"
         )
     return divide(dataset, cell)
+
+
+def _likelihood_name(posterior: object) -> str:
+    return str(getattr(getattr(posterior, "likelihood", None), "name", ""))
 
 
 def _posterior(cell: PlanResult) -> LatentPredictor:

@@ -14,7 +14,8 @@
     limits = { test_rows = 100_000, train_rows = 10_000, seconds = 600, iterations = 1000 }
     centre = "mean"                         # or median
     spread = "sd"                           # sd, 2sd, se, 2se
-    render = "table"                        # or curves, learning-curves, panels, scatter, contraction, factors, outline
+    render = "table"                        # or curves, learning-curves, panels, scatter, contraction, factors,
+                                            # outline, truth
     metrics = ["nll", "error", "train_seconds"]      # nll error accuracy brier ece train_seconds bound
     published = "wenzel2019-table1.csv"     # or a list of files of results/published
 
@@ -103,7 +104,7 @@ __all__ = [
 CENTRES = ("mean", "median")
 SPREADS = ("sd", "2sd", "se", "2se")
 #: What a plan can become; ``gpbench.report.plan.renderers`` holds the function of each.
-RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "factors", "outline")
+RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "factors", "outline", "truth")
 #: Of these, what runs no cells.
 DESCRIPTIVE = ("contraction", "factors", "outline")
 #: And of these, what needs neither data sets nor methods.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.cell import Limits
 from gpbench.bench.methods import methods
+from gpbench.bench.metrics import metrics
 from gpbench.bench.plan import plan as model
 from gpbench.bench.plan.plan import Override, Plan, PlanMethod, Quick
 from gpbench.bench.sources import dataset_id
@@ -116,8 +117,10 @@ def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # th
         centre=top.text("centre", "mean", among=model.CENTRES),
         spread=top.text("spread", "sd", among=model.SPREADS),
         render=render,
-        metrics=top.texts("metrics", ("nll", "error", "train_seconds"), among=model.METRICS, kind="metric"),
-        published=top.texts("published", ()),
+        metrics=top.texts(
+            "metrics", ("nll", "error", "train_seconds"), among=(*model.METRICS, *metrics()), kind="metric"
+        ),
+        published=_published(top),
         notes=top.texts("notes", ()),
         defaults=dict(defaults),
         sweep=names.sweep,
@@ -175,6 +178,17 @@ def _datasets(top: TomlTable, *, needed: bool) -> tuple[str, ...]:
         other = ids.setdefault(dataset_id(name), name)
         if other != name:
             raise top.error(f"{other} and {name} are both called {dataset_id(name)} in results", key="datasets")
+    return names
+
+
+def _published(top: TomlTable) -> tuple[str, ...]:
+    """Files of printed numbers, which stand in the plan's folder or among the papers' own."""
+    names = top.texts("published", ())
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name.replace("\\", "/")).parts:
+            raise top.error(
+                f"{name!r} must be a file in the plan's folder, or one of results/published", key="published"
+            )
     return names
 
 

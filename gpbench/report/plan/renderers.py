@@ -108,6 +108,7 @@ RENDERERS: dict[str, Renderer] = {
             "widths": "of their steps; negative: the step goes down",
         },
     ),
+    "truth": Renderer("gpbench.report.figures.truth:render", {}),
     "outline": Renderer(
         "gpbench.report.plan.outline:render",
         {

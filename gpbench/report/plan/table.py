@@ -131,7 +131,7 @@ def _lines(plan: Plan, head: str, metric: str, results: Sequence[BlockNumbers | 
         NONE if result is None else cell_words(plan, result, metric, best=index == best, timed=timed)
         for index, result in enumerate(results)
     ]
-    lines = [Line((head, HEADS[metric], *ours), ())]
+    lines = [Line((head, HEADS.get(metric, metric), *ours), ())]
     if any(entry is not None and entry.printed is not None for entry in found):
         printed = [NONE if entry is None or entry.printed is None else entry.printed.text for entry in found]
         lines.append(Line(("", "  printed", *printed), ()))
@@ -207,6 +207,11 @@ def verdict_notes(plan: Plan, results: Sequence[BlockNumbers], *, timed: bool) -
             notes.append(f"No times are shown: the cells ran on different processors ({'; '.join(cpus)}).")
         elif cpus:
             notes.append(f"Times were taken on {cpus[0]}.")
+            notes += [
+                f"{result.block.label} on {plan.dataset_label(result.block.dataset)}: {words}."
+                for result in results
+                for words in result.disturbed
+            ]
     return notes + plan_notes(plan)
 
 

@@ -21,7 +21,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import Block, blocks
-from gpbench.report.groups import processors_of
+from gpbench.report.groups import disturbed_words, processors_of
 from gpbench.report.plan.published import find_printed, read_published
 from gpbench.report.tables.summary import statistics, value_of
 
@@ -178,6 +178,8 @@ class BlockNumbers:
         Metric -> its number.
     processors : tuple of str
         Where its finished cells ran.
+    disturbed : tuple of str
+        What their clocks say against their times.
     """
 
     block: Block
@@ -187,6 +189,7 @@ class BlockNumbers:
     absent: str
     entries: Mapping[str, Entry]
     processors: tuple[str, ...]
+    disturbed: tuple[str, ...] = ()
 
     @property
     def note(self) -> str:
@@ -244,6 +247,7 @@ def _block_numbers(plan: Plan, block: Block, cells: Sequence[PlanResult], printe
         absent=absent,
         entries=entries,
         processors=tuple(processors_of(finished)),
+        disturbed=tuple(disturbed_words(finished)),
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
+from gpbench.bench.metrics import metrics
 from gpbench.report.groups import Group, group_cells
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ class Row(TypedDict):
     ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
     ended their training. ``brier`` and ``ece`` are known for cells from :func:`gpbench.report.scores.with_scores`.
     ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
-    ``jobs`` is the largest number of cells that ran at once. ``decisions`` says what preparation decided about the data
-    set by itself.
+    ``jobs`` is the largest number of cells that ran at once; ``disturbed`` says what the clocks have against the times;
+    ``decisions`` what preparation decided about the data set by itself; ``more`` has third parties' metrics, where
+    there are any.
     """
 
     dataset: str
@@ -58,6 +60,8 @@ class Row(TypedDict):
     threads: list[int]
     jobs: int
     decisions: list[str]
+    disturbed: list[str]
+    more: NotRequired[dict[str, Statistics]]
 
 
 def summarise(cells: Iterable[Result]) -> list[Row]:
@@ -107,7 +111,7 @@ def _row(group: Group) -> Row:
     finished = group.finished
     outcomes = Counter(cell.status for cell in group.cells)
     timed = len(group.processors) == len(group.threads) == 1
-    return {
+    row: Row = {
         "dataset": group.dataset,
         "dataset_label": group.dataset_label,
         "method": group.method,
@@ -127,8 +131,12 @@ def _row(group: Group) -> Row:
         "processors": group.processors,
         "threads": group.threads,
         "jobs": max((cell.jobs for cell in finished), default=1),
+        "disturbed": group.disturbed,
         "decisions": list(dict.fromkeys(words for cell in group.cells for words in cell.decisions)),
     }
+    if metrics():
+        row["more"] = {name: statistics([cell.metrics.get(name) for cell in finished]) for name in metrics()}
+    return row
 
 
 def _problem(cell: Result) -> str:

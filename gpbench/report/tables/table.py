@@ -13,6 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpbench.bench.metrics import metrics as third_party
 from gpbench.errors import unknown_name
 from gpbench.report.tables.summary import Row, Statistics, processors
 from gpbench.report.text import columns, csv_text, escape_latex, escape_markdown, printable
@@ -95,16 +96,17 @@ def display(summary: Sequence[Row], *, metrics: Sequence[str] = SHOWN) -> Displa
     winners = _best(summary) if "nll" in metrics else set()
     timed = len(processors(summary)) <= 1
     shown = [name for name in metrics if timed or name != "train_seconds"]
+    meanings = {**_MEANINGS, **{name: metric.meaning for name, metric in third_party().items()}}
     lines = []
     for index, row in enumerate(summary):
         numbers = [_number(row, name, best=index in winners) for name in shown]
         lines.append(Line((row["dataset_label"], row["method_label"], _split(row), _count(row)), tuple(numbers)))
     return Display(
         word_heads=("data set", "method", "split", "cells"),
-        number_heads=tuple(METRICS[name] for name in shown),
+        number_heads=tuple(METRICS.get(name, name) for name in shown),
         lines=tuple(lines),
         best="lowest mean NLL of the data set" if winners else "",
-        notes=(*(_MEANINGS[name] for name in shown if name in _MEANINGS), *_notes(summary, metrics)),
+        notes=(*(meanings[name] for name in shown if name in meanings), *_notes(summary, metrics)),
     )
 
 
@@ -160,6 +162,7 @@ def _number(row: Row, metric: str, *, best: bool) -> Number:
     if metric == "train_seconds":
         return _seconds(row["train_seconds"])
     values: dict[str, Statistics] = {name: row[name] for name in ("nll", "error", "brier", "ece")}
+    values |= row.get("more", {})
     return _rounded(values[metric], 4, best=best and metric == "nll")
 
 
@@ -190,6 +193,7 @@ def _time_notes(summary: Sequence[Row]) -> list[str]:
         if jobs > 1:
             notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
         notes += _thread_notes(summary)
+        notes += [f"{_where(row)}: {words}." for row in summary for words in row["disturbed"]]
     return notes
 
 
@@ -248,8 +252,8 @@ def table(
         An unknown format or metric.
     """
     for name in metrics:
-        if name not in METRICS:
-            raise unknown_name("metric", name, METRICS)
+        if name not in METRICS and name not in third_party():
+            raise unknown_name("metric", name, [*METRICS, *third_party()])
     if format not in ENDINGS:
         raise unknown_name("table format", format, ENDINGS)
     return _csv(summary) if format == "csv" else RENDERERS[format](display(summary, metrics=metrics))

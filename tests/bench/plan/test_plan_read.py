@@ -113,6 +113,8 @@ def test_the_least_that_a_plan_must_say(tmp_path):
         ('"contiguous:10"', '"contigous:10"', "unknown split protocol 'contigous'; did you mean contiguous?"),
         ('"contiguous:10"', '"active:{M}/10"', "[sweep] gives no values for 'M'"),
         ('"german"]\nsplit', '"germa"]\nsplit', "unknown data set 'germa'; did you mean german"),
+        ('"wenzel2019-table1.csv"', '"../.."', "'../..' must be a file in the plan's folder, or one of results"),
+        ('"wenzel2019-table1.csv"', '"/etc/passwd"', "'/etc/passwd' must be a file in the plan's folder"),
         ("splits = 4", "splits = 0", "splits must be an integer >= 1; got 0"),
         ("seconds = 600", "secs = 600", "[limits]: unknown key 'secs'"),
         ("seconds = 600", "seconds = -1", "limit on seconds must be a positive number; got -1"),
@@ -141,6 +143,19 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, old, new, message):
     line = 1 + text[: text.index(new)].count("\n")
     assert message in said
     assert said.startswith(f"{tmp_path / 'mine.toml'}, line {line}: ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("x = " + "[" * 5000 + "]" * 5000, "x = " + "{a=" * 5000 + "1" + "}" * 5000),
+        *("a." * 5000 + "a = 1", "[" + "a." * 5000 + "a]"),
+    ],
+    ids=["lists", "tables", "a key", "a header"],
+)  # fmt: skip
+def test_a_plan_that_is_nested_without_end_is_refused(tmp_path, line):
+    with pytest.raises(UsageError, match=r"mine.toml is no TOML: |mine.toml: unknown key 'a'"):
+        plan(tmp_path, line + "\n")
 
 
 def test_what_is_missing_or_in_two_places_has_no_line(tmp_path):
