@@ -23,6 +23,7 @@ whether it holds what every scheme must.
 - Searches: ``maximise`` with ``LBFGSB`` or ``SCG``, over ``Unknowns`` made of named ``Part`` arrays.
 - Results: ``load_results()``, every cell as a row of a DataFrame.
 - Errors: all are a ``GpbenchError``.
+- To use a method from scikit-learn: ``GPClassifier(method="x-gpc")``, ``GPOrdinal``, ``GPCounts``.
 
     import gpbench
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the table b
     from gpbench.bench.method import BINARY, CLASSES, Method
     from gpbench.bench.methods import method, methods
     from gpbench.errors import DataError, GpbenchError, NumericalError, UsageError
+    from gpbench.estimators import GPClassifier, GPCounts, GPOrdinal
     from gpbench.model.basis import Basis
     from gpbench.model.gaussian import GaussianQ
     from gpbench.model.inducing import InducingRule
@@ -65,6 +67,9 @@ __all__ = [
     "BinaryScheme",
     "DataError",
     "Fit",
+    "GPClassifier",
+    "GPCounts",
+    "GPOrdinal",
     "GPSettings",
     "GaussianQ",
     "GpbenchError",
@@ -106,6 +111,7 @@ _OFFERED = {
     "gpbench.bench.method": ("BINARY", "CLASSES", "Method"),
     "gpbench.bench.methods": ("method", "methods"),
     "gpbench.errors": ("DataError", "GpbenchError", "NumericalError", "UsageError"),
+    "gpbench.estimators": ("GPClassifier", "GPCounts", "GPOrdinal"),
     "gpbench.model.basis": ("Basis",),
     "gpbench.model.gaussian": ("GaussianQ",),
     "gpbench.model.inducing": ("InducingRule",),

@@ -32,6 +32,7 @@ __all__ = [
     "OriginSpec",
     "SplitSpec",
     "canonical",
+    "generator",
 ]
 
 #: Version of the stored results' format; part of every key.
@@ -140,6 +141,11 @@ class Limits:
     def description(self) -> dict[str, Any]:
         """The limits that are set; absent ones are left out, so that a new kind of limit leaves old keys alone."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def generator(seed: int, *, index: int) -> np.random.Generator:
+    """A scheme's source of randomness, a function of the seed and the split's index."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index, 0)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,4 +276,4 @@ class CellSpec:
 
     def generator(self) -> np.random.Generator:
         """The scheme's source of randomness, a function of the seed and the split's index."""
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.split.index, 0)))
+        return generator(self.seed, index=self.split.index)

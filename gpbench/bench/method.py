@@ -37,11 +37,12 @@ class Timing:
     steps_fixed : int or None
         The same where the hyper-parameters are not learned; None: as many.
     overhead : float
-        Seconds of a step beyond its linear algebra, for each latent function.
+        Seconds of a step beyond its linear algebra, for each latent function; of a whole training without a kernel.
     per_input : float
         Seconds for each input of each row of a step.
     load : float
-        Seconds of a step's linear algebra, as a multiple of what they are at 4e9 operations a second.
+        Seconds of a step's linear algebra, as a multiple of what they are at 4e9 operations a second; without a kernel
+        those of 100 operations for each number in X.
     """
 
     steps: int | None = None

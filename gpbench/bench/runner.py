@@ -9,6 +9,7 @@ import json
 import math
 import signal
 from dataclasses import dataclass, replace
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from gpbench.schemes.base import StoppedBy
     from gpbench.schemes.settings import Learned
 
-__all__ = ["Bounds", "Outcome", "Task", "inducing_rule", "lost", "run_cell"]
+__all__ = ["Bounds", "Outcome", "Task", "as_fit", "inducing_rule", "lost", "run_cell"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -213,6 +214,7 @@ class _Attempt:
         self.clock = Clock(clock_for(task.threads))
         self.watcher: Watcher | None = None
         self.jitter: float | None = None
+        self.look_seconds = 0.0  # processor seconds of all looks, none of which is training
         self.apart: dict[str, Any] = {}
         self.data: dict[str, Any] = {}
 
@@ -242,7 +244,7 @@ class _Attempt:
             classes = len(dataset.classes)
             self.watcher = Watcher(
                 self.clock,
-                lambda q: _score(q, rows.X_test, rows.y_test)[:2],
+                lambda q: self._score(q, rows.X_test, rows.y_test)[:2],
                 limits=spec.limits,
                 gauge=GAUGE,
                 board=self.board,
@@ -260,13 +262,13 @@ class _Attempt:
                 on_step=self.watcher,
             )
             self.watcher.end()
-            return self._finished(_as_fit(fitted), rows)
+            return self._finished(as_fit(fitted), rows)
 
     def _finished(self, fit: Fit, division: Division) -> Outcome:
         X_test, y_test = division.X_test, division.y_test
         watcher, posterior, facts = self.watcher, fit.posterior, fit.facts
         assert watcher is not None
-        nll, error, predicted = _score(posterior, X_test, y_test)
+        nll, error, predicted = self._score(posterior, X_test, y_test)
         self.jitter = _number(fit.jitter)
         bound = watcher.bound if watcher.bound is not None else _number(fit.bound)
         watcher.trace.add(seconds=self.clock.seconds, iteration=watcher.iteration, nll=nll, error=error, bound=bound)
@@ -286,6 +288,14 @@ class _Attempt:
         stopped_by = _stopped_by(fit.stopped_by, watcher.stopped_by)
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)
+
+    def _score(self, posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:
+        """NLL, error, and predictions for the test rows."""
+        begin = process_time()
+        log_density, error, predicted = posterior.score(X, y)
+        found = -float(np.mean(log_density)), float(np.mean(error)), predicted
+        self.look_seconds += process_time() - begin
+        return found
 
     def ended(
         self,
@@ -321,7 +331,7 @@ class _Attempt:
             trace=(watcher.trace if watcher is not None else Trace()).columns(),
             provenance={
                 **provenance(threads=self.task.threads, jobs=self.task.jobs, start=self.start, end=now()),
-                **({} if self.watcher is None else {"calibration": GAUGE.record()}),
+                **({} if self.watcher is None else {"calibration": GAUGE.record(), "look_seconds": self.look_seconds}),
                 **self.data,
             },
             problem=None if problem is None else replace(problem, iteration=iterations),
@@ -329,7 +339,7 @@ class _Attempt:
         return Outcome(result, None, halted=status == "interrupted")
 
 
-def _as_fit(fitted: Any) -> Fit:
+def as_fit(fitted: Any) -> Fit:
     """What ``fit`` gave; a bare posterior, which a plug-in's scheme may give, does not say how training ended."""
     if isinstance(fitted, Fit):
         return fitted
@@ -353,9 +363,3 @@ def _stopped_by(own: StoppedBy, watchers: str | None) -> str:
 def _number(value: Any) -> float | None:
     """A fact as a plain float that JSON takes; None where it is absent or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _score(posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:
-    """NLL, error, and predictions for the test rows."""
-    log_density, error, predicted = posterior.score(X, y)
-    return -float(np.mean(log_density)), float(np.mean(error)), predicted

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gpbench.data import generators
+from gpbench.data import generators, splits
 from gpbench.data.catalogue import entries
 from gpbench.data.options import FileOptions
 from gpbench.errors import DataUnavailable, UsageError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
 
-__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "decisions", "opened", "sources"]
+__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "decisions", "drawn", "opened", "sources"]
 
 #: Endings that mean a file of the user's own, even where it does not exist.
 _FILE_ENDINGS = (
@@ -68,17 +68,20 @@ class CatalogueSource:
     folder : Path
         The data folder.
     mirror : str or None
+    draws : int
+        Of a generated data set: so many of it, one after another.
     """
 
     name: str
     folder: Path
     mirror: str | None
+    draws: int = 1
 
     def load(self, progress: Progress | None = None) -> Dataset:
         """Open the data set, downloading and preparing it where that has not been done."""
         from gpbench.data.load import load  # noqa: PLC0415  # pandas is heavy
 
-        return load(self.name, folder=self.folder, mirror=self.mirror, progress=progress)
+        return load(self.name, folder=self.folder, mirror=self.mirror, progress=progress, draws=self.draws)
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,27 @@ def sources(
         for flag in options.given():
             raise UsageError(f"{flag} says how to read a file, and no --dataset is a file")
     return found
+
+
+def drawn(place: Source, split: str) -> Source:
+    """The source that a split asks for: of ``draws:R`` all R data sets, of any other the one that is given.
+
+    Raises
+    ------
+    UsageError
+        Draws of a data set that is not generated.
+    """
+    protocol = splits.Protocol.parse(split)
+    if protocol.kind != "draws":
+        return place
+    if not isinstance(place, CatalogueSource) or generators.parse(place.name)[0] not in generators.GENERATORS:
+        known = ", ".join(generators.GENERATORS)
+        raise UsageError(f"split {protocol.text} is of generated data sets ({known}); got {_name(place)}")
+    return replace(place, draws=protocol.parts)
+
+
+def _name(place: Source) -> str:
+    return place.name if isinstance(place, CatalogueSource) else str(getattr(place, "path", place))
 
 
 def decisions(places: Sequence[Source]) -> list[str]:

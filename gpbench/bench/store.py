@@ -167,7 +167,7 @@ class Store:
             path.with_suffix(".npz").unlink(missing_ok=True)
         _sync_folder(self.folder)
 
-    def put_arrays(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def put_arrays(self, name: str, arrays: Mapping[str, npt.NDArray[Any]], *, compressed: bool = False) -> None:
         """Store arrays that are made of cells as NAME.npz, which :meth:`arrays` reads.
 
         Raises
@@ -177,7 +177,7 @@ class Store:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._write(self.folder / f"{name}.npz", _npz(arrays))
+            self._write(self.folder / f"{name}.npz", _npz(arrays, compressed=compressed))
         except OSError as error:
             raise self._error("write", error) from error
 
@@ -376,11 +376,12 @@ def _read(path: Path) -> Result:
     return result
 
 
-def _npz(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+def _npz(arrays: Mapping[str, npt.NDArray[Any]], *, compressed: bool = False) -> bytes:
     """An npz; the same arrays give the same bytes (numpy stamps its members with a fixed date)."""
     check_arrays(arrays)
     file = BytesIO()
-    np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes allow_pickle for one of the arrays
+    save = np.savez_compressed if compressed else np.savez
+    save(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes allow_pickle for one of the arrays
     return file.getvalue()
 
 

@@ -29,6 +29,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("gpbench.cli.list", "Show methods with their settings, data sets and plans."),
     "fetch": ("gpbench.cli.fetch", "Download, check and prepare data sets."),
     "run": ("gpbench.cli.run", "Run methods on data sets, cell by cell, under one clock."),
+    "fit": ("gpbench.cli.fit", "Train one model on all rows of a file, to predict others."),
+    "predict": ("gpbench.cli.predict", "Probabilities for new rows, by a model or a stored cell."),
     "reproduce": ("gpbench.cli.reproduce", "Run a paper's table or figure, or a plan of your own."),
     "report": ("gpbench.cli.report", "Make tables and curves from stored results."),
     "compare": ("gpbench.cli.compare", "Set methods against one another, paired over splits."),

@@ -21,7 +21,15 @@ __all__ = ["command"]
     "--runs", "runs", multiple=True, type=click.Path(path_type=Path), metavar="PLACE",
     help="A results folder, stored cell, or JSON that `gpbench run --json` printed, in place of the store.",
 )  # fmt: skip
-@click.option("--metrics", metavar="LIST", help="Of the tables: nll, error, brier, ece; with commas between.")
+@click.option(
+    "--metrics",
+    metavar="LIST",
+    help="Of the tables: nll, error, brier, ece, auc, average_precision; with commas between.",
+)
+@click.option(
+    "--rope", type=float, metavar="X",
+    help="Differences up to this are the same in practice, of every metric; 0.01 by default.",
+)  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(["text", "markdown", "latex"]), default="text", show_default=True,
     help="Of the tables.",
@@ -40,6 +48,7 @@ def command(
     processor: str | None,
     runs: tuple[Path, ...],
     metrics: str | None,
+    rope: float | None,
     form: str,
     output: Path | None,
     fresh: bool,
@@ -47,8 +56,9 @@ def command(
 ) -> None:
     """Compare methods by their stored results, paired over splits; nothing is run.
 
-    Within a data set: mean differences with intervals, and the time to 1.02 times the best NLL. Over data sets:
-    Wilcoxon's signed-rank test, average ranks with the critical difference, and performance profiles.
+    Within a data set: mean differences with intervals and the chance that they matter, and the time to 1.02 times the
+    best NLL. Over data sets, of which those that share rows count once: Wilcoxon's signed-rank test, average ranks with
+    the critical difference, shares of wins, and performance profiles.
 
     \b
     gpbench compare x-gpc svgpc
@@ -57,11 +67,12 @@ def command(
     # Heavy imports wait until the command is called.
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import StoreError  # noqa: PLC0415
-    from gpbench.report.compare.comparison import METRICS, compare  # noqa: PLC0415
+    from gpbench.report.compare.comparison import SHOWN, compare  # noqa: PLC0415
     from gpbench.report.compare.display import comparison_text  # noqa: PLC0415
+    from gpbench.report.compare.significance import ROPE  # noqa: PLC0415
     from gpbench.report.sources import beside, choose, read_cells  # noqa: PLC0415
 
-    columns = METRICS if metrics is None else tuple(name.strip() for name in metrics.split(","))
+    columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     paths = runs or (load_config().store,)
     cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=True)
     if not (runs or fresh):
@@ -72,7 +83,7 @@ def command(
     if not cells:
         raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, split=split, processor=processor)
-    found = compare(chosen, methods=methods)
+    found = compare(chosen, methods=methods, rope=ROPE if rope is None else rope)
     text = comparison_text(found, format=form, metrics=columns)
     if output is None:
         echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json, content=as_json or form != "text")

@@ -19,6 +19,7 @@ __all__ = ["command"]
 @click.option("--quick", is_flag=True, help="Of a plan: its quick form.")
 @click.option("--folds", type=int, metavar="K", help="Of a plan: only the first K splits of each data set.")
 @click.option("--max-seconds", type=float, metavar="S", help="Of a plan: as it ran with this limit of a cell.")
+@click.option("--claims", is_flag=True, help="What the stored cells say of each claim of the papers.")
 @click.option("--dataset", "-d", "datasets", multiple=True, metavar="D", help="Only this data set; may be repeated.")
 @click.option("--method", "-m", "methods", multiple=True, metavar="M", help="Only this method; may be repeated.")
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
@@ -38,7 +39,7 @@ __all__ = ["command"]
 @click.option(
     "--metrics",
     metavar="LIST",
-    help="Columns of the table: nll, error, brier, ece, train_seconds; with commas between.",
+    help="Columns of the table: nll, error, brier, ece, auc, average_precision, train_seconds; with commas between.",
 )
 def command(
     *,
@@ -46,6 +47,7 @@ def command(
     quick: bool,
     folds: int | None,
     max_seconds: float | None,
+    claims: bool,
     datasets: tuple[str, ...],
     methods: tuple[str, ...],
     processor: str | None,
@@ -66,6 +68,7 @@ def command(
 
     \b
     gpbench report wenzel2019/table1
+    gpbench report --claims --output claims.csv
     gpbench report --dataset german --format markdown
     gpbench report --metrics nll,brier,ece
     gpbench report --output curves.pdf
@@ -83,6 +86,11 @@ def command(
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
     from gpbench.report.tables.table import SHOWN, table  # noqa: PLC0415
 
+    if claims:
+        if runs or datasets or methods:
+            raise UsageError("--claims is of all claims and of the store; expected no plan, runs, data sets or methods")
+        report_claims(form, output)
+        return
     if len(runs) == 1 and is_plan(str(runs[0])):
         cuts = {"splits": folds, "seconds": max_seconds, "quick": quick}
         report_plan(str(runs[0]), datasets, methods, form=form, output=output, cuts=cuts, fresh=fresh)
@@ -125,6 +133,27 @@ def command(
         echo(str(path), content=True)
     for problem in problems:
         echo(f"gpbench: {problem}", err=True)
+
+
+def report_claims(form: str | None, output: Path | None) -> None:
+    """Print or write what the store's cells say of every claim."""
+    from gpbench.bench.store import Store  # noqa: PLC0415  # as above
+    from gpbench.config import load_config  # noqa: PLC0415
+    from gpbench.errors import UsageError  # noqa: PLC0415
+    from gpbench.report.files import write_atomically  # noqa: PLC0415
+    from gpbench.report.plan.claims import claim_words, claims_csv, judge_store  # noqa: PLC0415
+
+    by_ending = {ending: name for name, ending in ENDINGS.items()}
+    form = form or ("text" if output is None else by_ending.get(output.suffix.lower(), ""))
+    if form not in ENDINGS:
+        raise UsageError(f"claims are written as {', '.join(ENDINGS)}; got {form or output}")
+    judged = judge_store(Store(load_config().store))
+    content = claims_csv(judged) if form == "csv" else claim_words(judged, form)
+    if output is None:
+        echo(content, nl=False, content=form != "text")
+    else:
+        write_atomically(output, content)
+        echo(str(output), content=True)
 
 
 def report_plan(

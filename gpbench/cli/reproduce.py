@@ -96,7 +96,7 @@ def command(
     bounds = Bounds(hard_seconds=hard_limit, memory_mb=memory_limit)
     store = Store(config.store)
     if dry_run:
-        lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store), jobs=jobs or 1)
+        lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store, fresh=fresh), jobs=jobs or 1)
         echo("\n".join(lines))
         return
     runner, at_once = executor_for(jobs=jobs, scheduler=scheduler)

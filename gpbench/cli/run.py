@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 
+from gpbench.cli.files import file_options, options_of
 from gpbench.terminal import echo
 
 __all__ = ["command"]
@@ -19,7 +21,9 @@ __all__ = ["command"]
     "--dataset", "-d", "datasets", multiple=True, required=True, metavar="D",
     help="A catalogue id, openml:ID, or a file of your own (csv, parquet, arff, libsvm, npz); may be repeated.",
 )  # fmt: skip
-@click.option("--split", metavar="S", help="folds:K, contiguous:K, holdout:F*R, given or active:M/K; folds:10.")
+@click.option(
+    "--split", metavar="S", help="folds:K, contiguous:K, holdout:F*R, given, active:M/K or draws:R; folds:10."
+)
 @click.option("--folds", type=int, metavar="K", help="Short for --split folds:K.")
 @click.option("--inducing", metavar="100|3%|all", help="Number of inducing points.")
 @click.option("--batch-size", metavar="B", help="Rows of a mini-batch.")
@@ -43,27 +47,14 @@ __all__ = ["command"]
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting; see `gpbench list methods`."
 )
-@click.option(
-    "--target",
-    metavar="NAME",
-    help="Target column of a file, or one-hot columns with commas between; the last by default.",
-)
-@click.option("--task", metavar="T", help="binary, multiclass, count or ordinal, where a file's targets do not tell.")
-@click.option("--impute", metavar="median", help="Fill missing values of a file, by each split's training rows.")
-@click.option(
-    "--missing", metavar="WORDS", help="More words for a missing value, with commas; -WORD keeps a known one."
-)
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column of a file out; may be repeated.")
-@click.option("--header", type=click.Choice(["yes", "no"]), help="Whether a table's first line names its columns.")
-@click.option(
-    "--file-format", metavar="F", help="csv, tsv, parquet, arff, libsvm or npz, where a suffix does not tell."
-)
+@file_options
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw NLL over time.")
 @click.option("--force", is_flag=True, help="Run finished cells again.")
 @click.option("--json", "as_json", is_flag=True, help="Print cells and summary as JSON.")
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     *,
     methods: tuple[str, ...],
     datasets: tuple[str, ...],
@@ -83,16 +74,10 @@ def command(
     memory_limit: float | None,
     threads: int,
     assignments: tuple[str, ...],
-    target: str | None,
-    task: str | None,
-    impute: str | None,
-    missing: str | None,
-    drop: tuple[str, ...],
-    header: str | None,
-    file_format: str | None,
     plot: Path | None,
     force: bool,
     as_json: bool,
+    **file: Any,
 ) -> None:
     """Run methods on data sets and print a table.
 
@@ -120,7 +105,6 @@ def command(
     from gpbench.bench.sweep import sweep  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.meter import Meter  # noqa: PLC0415
-    from gpbench.data.options import FileOptions  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.scores import with_scores  # noqa: PLC0415
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
@@ -133,15 +117,7 @@ def command(
         if plot.suffix.lower() not in PICTURES:  # before anything runs
             raise UsageError(f"--plot expects a name that ends in {', '.join(PICTURES)}; got {plot}")
     config = load_config()
-    options = FileOptions(
-        target=target,
-        task=task,
-        impute=impute,
-        missing=tuple(word.strip() for word in missing.split(",") if word.strip()) if missing else (),
-        drop=drop,
-        header=None if header is None else header == "yes",
-        file_format=file_format,
-    )
+    options = options_of(**file)
     flags = {"inducing": inducing, "batch_size": batch_size, "kernel": kernel, "likelihood": likelihood}
     limits = Limits(seconds=max_seconds, iterations=max_iterations)
     chosen = [method(name) for name in methods]

@@ -42,6 +42,7 @@ def load(
     offline: bool = False,
     progress: Progress | None = None,
     patience: Patience | None = None,
+    draws: int = 1,
 ) -> Dataset:
     """Open a data set; fetch and prepare it where that has not been done.
 
@@ -59,6 +60,8 @@ def load(
         Called with a label, what is done and what there is to do (in bytes), while downloading and preparing.
     patience : Patience, optional
         With servers.
+    draws : int
+        Of a generated data set: so many of it, one after another, with the generator's seeds 0, 1, ...
 
     Raises
     ------
@@ -84,7 +87,7 @@ def load(
     if one.maker == "embedded":
         return load_embedded(one)
     if one.maker == "generated":
-        return _load_generated(one, rows or one.n or generators.BLOCK, folder, progress)
+        return _load_generated(one, rows or one.n or generators.BLOCK, folder, progress, draws=draws)
     home = prepared_folder(one, folder)
     return _once(home, home.parent, partial(_fetched, name, home, places), name=name, progress=progress)
 
@@ -194,15 +197,15 @@ def _label(name: str, progress: Progress | None) -> Callable[[int, int], None] |
     return lambda done, total: progress(f"preparing {name}", done, total)
 
 
-def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | None) -> Dataset:
+def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | None, *, draws: int) -> Dataset:
     name = one.id if rows == one.n else f"{one.id}:{rows}"
-    home = folder / "prepared" / one.id / f"{rows}-{_GENERATION}"
+    home = folder / "prepared" / one.id / (f"{rows}-{_GENERATION}" if draws == 1 else f"{rows}x{draws}-{_GENERATION}")
 
     def make(_: Attempts) -> Dataset:
         from gpbench.data.preparation import prepare  # noqa: PLC0415  # as below
 
         return prepare(
-            lambda: generators.blocks(one.id, rows),
+            lambda: generators.blocks(one.id, rows, draws=draws),
             Recipe(task=one.task, classes=one.classes),
             id=name,
             title=one.title,

@@ -119,13 +119,12 @@ def _misbehave(trouble):
     if trouble == "spin":
         while True:
             pass
-    if trouble == "wait":  # for something that a test does to this process
-        os.write(1, f"{os.getpid()}\n".encode())
-        signal.pause()
     if trouble.startswith("signal:"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        heard = []
+        signal.signal(signal.SIGUSR1, lambda *_: heard.append(True))
         Path(trouble.removeprefix("signal:")).write_text(str(os.getpid()))
-        signal.sigwait({signal.SIGUSR1})
+        while not heard:
+            time.sleep(0.01)
     if trouble.startswith("fork:"):
         with subprocess.Popen(["sleep", "10000"]) as child:
             Path(trouble.removeprefix("fork:")).write_text(str(child.pid))

@@ -27,7 +27,7 @@ def test_result_is_in_the_format_of_the_store():
     result = outcome.result
     stored = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert Result.from_json(stored) == result
-    assert (stored["format"], result.status, result.problem, outcome.halted) == (1, "ok", None, False)
+    assert (stored["format"], result.status, result.problem, outcome.halted) == (2, "ok", None, False)
     assert stored["key"] == result.key == spec().key
     assert stored["split"] == {"protocol": "folds:3", "index": 0, "count": 3, "seed": 0}
     assert set(result.metrics) == {

@@ -4,8 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -63,18 +61,17 @@ def store(tmp_path, monkeypatch):
     return found
 
 
-def elsewhere(store, each, *, work, calls=None):
-    """Claim a cell as another process would, work, and let go of it."""
-    lease = store.claim(each.spec.key)
+class Elsewhere:
+    """Claim a cell as another process would; work and let go of it once the sweep, whose watcher this is, waits."""
 
-    def run():
-        time.sleep(0.05)
-        work()
-        lease.release()
+    def __init__(self, store, each, *, work):
+        self.lease, self.work, self.told = store.claim(each.spec.key), work, []
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
+    def __call__(self, event):
+        self.told.append(event)
+        if event.kind == "waiting" and self.lease.held:
+            self.work()
+            self.lease.release()
 
 
 def outcome_of(each, tmp_path):
@@ -92,25 +89,22 @@ def test_a_cell_that_runs_elsewhere_is_waited_for_and_not_run(store, tmp_path, f
     if force:
         store.put(*outcome_of(tasks[0], tmp_path))
     theirs = outcome_of(tasks[0], tmp_path)
-    thread = elsewhere(store, tasks[0], work=lambda: store.put(*theirs))
-    told = []
-    results = sweep(tasks, store, executor=Serial(), watch=told.append, force=force)
-    thread.join()
+    other = Elsewhere(store, tasks[0], work=lambda: store.put(*theirs))
+    results = sweep(tasks, store, executor=Serial(), watch=other, force=force)
     assert len(CALLS) == 1
     assert results[0].ended == theirs[0].ended
-    kinds = [event.kind for event in told]
+    kinds = [event.kind for event in other.told]
     assert kinds[:3] == ["begin", "start", "end"]
     assert kinds[-1] == "elsewhere"
     words = f"1 cells run elsewhere, the first in process {os.getpid()} on {socket.gethostname()}"
-    assert words in {event.label for event in told if event.kind == "waiting"}
+    assert words in {event.label for event in other.told if event.kind == "waiting"}
 
 
 def test_a_cell_that_failed_elsewhere_meanwhile_is_not_tried_again_but_by_the_next_sweep(store, tmp_path):
     bad = task(trouble="error")
     theirs = outcome_of(bad, tmp_path)
-    thread = elsewhere(store, bad, work=lambda: store.put(*theirs))
-    (result,) = sweep([bad], store, executor=Serial())
-    thread.join()
+    other = Elsewhere(store, bad, work=lambda: store.put(*theirs))
+    (result,) = sweep([bad], store, executor=Serial(), watch=other)
     assert (result.status, result.ended, len(CALLS)) == ("failed", theirs[0].ended, 0)
     sweep([bad], store, executor=Serial())
     assert len(CALLS) == 1
@@ -118,9 +112,8 @@ def test_a_cell_that_failed_elsewhere_meanwhile_is_not_tried_again_but_by_the_ne
 
 def test_a_cell_whose_other_process_ends_without_an_outcome_is_run(store):
     one = task()
-    thread = elsewhere(store, one, work=lambda: None)
-    (result,) = sweep([one], store, executor=Serial())
-    thread.join()
+    other = Elsewhere(store, one, work=lambda: None)
+    (result,) = sweep([one], store, executor=Serial(), watch=other)
     assert (result.status, len(CALLS)) == ("ok", 1)
 
 

@@ -345,3 +345,16 @@ def test_a_plan_s_picture_is_made_of_what_is_stored_alone(tmp_path, monkeypatch)
     assert report("mine.toml", "--quick", "--output", "again").exit_code == 0
     assert Path("again", "mine.png").read_bytes() == Path("made", "mine.png").read_bytes()
     assert not (tmp_path / "data").exists()
+
+
+def test_the_claims_of_the_papers_by_the_stored_cells(results, tmp_path):
+    done = report("--claims", "--format", "csv")
+    assert done.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(rows) == 33
+    assert {row["verdict"] for row in rows} == {"not measured"}
+    assert report("--claims", "--output", tmp_path / "claims.csv").stdout == f"{tmp_path / 'claims.csv'}\n"
+    assert (tmp_path / "claims.csv").read_text(encoding="utf-8") == done.stdout
+    assert "not measured" in report("--claims").stdout
+    assert "expected no plan, runs, data sets or methods" in report("--claims", "-d", "wine").stderr
+    assert "claims are written as text, csv, markdown, latex; got html" in report("--claims", "--format", "html").stderr

@@ -90,6 +90,8 @@ def test_reference_results_are_read_beside_the_store_and_said(place, monkeypatch
     assert first.stdout.endswith(f"{file}\n")
     monkeypatch.setenv("GPBENCH_RESULTS", str(place / "other"))
 
+    assert "4 cells, 4 of them stored" in call("reproduce", "mine.toml", "--dry-run").stdout
+    assert "4 cells, 0 of them stored" in call("reproduce", "mine.toml", "--dry-run", "--fresh").stdout
     again = call("reproduce", "mine.toml")
     assert again.stderr == "gpbench: 4 cells are reference results and are not run; --fresh runs them\n"
     assert Store(place / "other" / "runs").results() == []
@@ -136,3 +138,36 @@ def test_additions_that_say_nothing_of_a_commit_are_refused(place, monkeypatch):
     assert "is installed as a wheel" in call("reproduce", "mine.toml", "--reference", code=2).stderr
     assert not (place / "shipped").exists()
     assert not (place / "results").exists()
+
+
+PICTURE = """
+title = "Mine"
+datasets = ["ringnorm-gen:60"]
+split = "folds:2"
+limits = { iterations = 3 }
+render = "curves"
+metrics = ["nll"]
+[figure]
+hyperparameters = true
+[methods.svgpc]
+inducing = 5
+"""
+
+
+def test_a_picture_that_is_made_of_posteriors_takes_all_its_cells_from_the_reference_or_none(place, monkeypatch):
+    (place / "mine.toml").write_text(PICTURE)
+    written = call("reproduce", "mine.toml", "--reference").stdout.splitlines()
+    assert [line.rpartition("/")[2] for line in written[-2:]] == ["mine.parquet", "mine.npz"]
+    monkeypatch.setenv("GPBENCH_RESULTS", str(place / "other"))
+    call("report", "mine.toml", "--output", "out")
+    assert "2 cells are reference results and are not run" in call("reproduce", "mine.toml").stderr
+    again = place / "other" / "reproduced" / "mine"
+    tables = [path.name for path in (place / "out").glob("hyper*")]
+    assert tables
+    assert all((place / "out" / name).read_bytes() == (again / name).read_bytes() for name in tables)
+    # with one of the two in the store, the arrays of the reference are no longer theirs
+    call("run", "-m", "svgpc", "-d", "ringnorm-gen:60", "--folds", "2", "--max-iterations", "3", "--inducing", "5")
+    (first, _) = sorted((place / "other" / "runs").glob("*.json"))
+    first.unlink()
+    assert call("reproduce", "mine.toml").stderr == ""
+    assert len(Store(place / "other" / "runs").results()) == 2

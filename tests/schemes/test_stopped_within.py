@@ -9,7 +9,7 @@ from gpbench.schemes.base import StopTraining
 
 SLOW = [
     ("ep", {}), ("ep", {"order": "sequential"}), ("gfitc", {}), ("kl", {}), ("mfsp", {}), ("mfsp", {"inner": "newton"}),
-    ("sparse-map", {}),
+    ("sparse-map", {}), ("pep", {}),
 ]  # fmt: skip
 
 

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from gpbench.bench.division import divide
 from gpbench.bench.plan.run import source_of
-from gpbench.bench.sources import opened
+from gpbench.bench.runner import inducing_rule
+from gpbench.bench.sources import drawn, opened
 from gpbench.bench.truth.measures import distance
 from gpbench.bench.truth.reference import PARTS, find_reference
 from gpbench.errors import DataError, UsageError
@@ -63,7 +64,8 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         ``classes`` (C,): the labels that there are; ``box`` (2, 2): lowest and highest corner of the panels; ``grid``
         (2, g): points along each axis. For the first finished split of each variant ``KEY/margins`` (B, g, g):
         probability of a class less the largest of the others', for every class, of two for one; and ``KEY/inducing/I``
-        (M, 2): each set of inducing inputs, none of a full scheme.
+        (M, 2): each set of inducing inputs, none of a full scheme, with ``KEY/lead/I`` and ``KEY/lead_start/I`` (M,):
+        by how much the likeliest class is ahead at them, and at those that training began with.
 
     Raises
     ------
@@ -98,7 +100,16 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         arrays[f"{each.key}/margins"] = _margins(posterior.predict(grid).values.reshape(_STEPS, _STEPS, -1))
         for number, Z in enumerate(_inducing(posterior, each, len(X))):
             arrays[f"{each.key}/inducing/{number}"] = Z
+            arrays[f"{each.key}/lead/{number}"] = _lead(posterior.predict(Z).values)
+            start = inducing_rule(each.settings, seed=each.split.inducing_seed()).for_latent(number).choose(X)
+            arrays[f"{each.key}/lead_start/{number}"] = _lead(posterior.predict(start).values)
     return arrays
+
+
+def _lead(p: Array) -> Array:
+    """Probability of the likeliest class less that of the next (n,), from probabilities (n, C)."""
+    ordered = np.sort(p, axis=1)
+    return ordered[:, -1] - ordered[:, -2]
 
 
 def _margins(p: Array) -> Array:
@@ -335,6 +346,11 @@ def truth(found: PlanCells, options: Mapping[str, Any], config: Config) -> Array
                 f"the reference posterior of {about['problem']} is of other rows than {dataset} has here: "
                 f"expected checksum {about['checksum']}, got {cell.checksum}"
             )
+        if (len(division.y), len(division.y_test)) != (about["rows"], about["test_rows"]):
+            raise UsageError(
+                f"the reference posterior of {about['problem']} has {about['rows']} training and {about['test_rows']} "
+                f"test rows; {cell.shown.method} has {len(division.y)} and {len(division.y_test)}"
+            )
         apart = []
         for part, X in zip(PARTS, (division.X, division.X_test), strict=True):
             mean, variance = posterior.latent(X)
@@ -368,7 +384,7 @@ def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
         The data set cannot be had here, or it is not the one that the cell was run on.
     """
     name = plan.datasets[cell.shown.position[0]]
-    dataset = opened(source_of(plan, name, config))
+    dataset = opened(drawn(source_of(plan, name, config), cell.split.protocol))
     if dataset.checksum != cell.checksum:
         raise DataError(
             f"data set {name} is not the one that the cell was run on: "

@@ -113,6 +113,7 @@ STEPS = {
         name="panels",
         what="the grids of its panels",
         function="gpbench.bench.derived.steps:panels",
+        version=2,
     ),
     "scatter": Step(
         name="agreement",
@@ -236,7 +237,7 @@ def derive(found: PlanCells, config: Config, *, force: bool = False) -> None:
 
 
 def publish_arrays(found: PlanCells) -> list[Path]:
-    """Copy the arrays of a plan's step beside its reference results; say what was written.
+    """Copy the arrays of a plan's step beside its reference results, in single precision; say what was written.
 
     Raises
     ------
@@ -248,7 +249,11 @@ def publish_arrays(found: PlanCells) -> list[Path]:
     if name is None or not (found.store.folder / f"{name}.npz").exists():
         return []
     path = reference_file(found.plan.id).with_suffix(".npz")
-    Store(path.parent).put_arrays(path.stem, found.store.arrays(name))
+    arrays = {
+        key: array.astype(np.float32) if array.dtype == np.float64 else array
+        for key, array in found.store.arrays(name).items()
+    }
+    Store(path.parent).put_arrays(path.stem, arrays, compressed=True)
     return [path]
 
 

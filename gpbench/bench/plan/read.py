@@ -34,10 +34,11 @@ PAPERS = Path(model.__file__).parents[2] / "papers"
 """The plans that come with gpbench."""
 
 _KEYS = (
-    "title", "paper", "item", "notes", "datasets", "split", "splits", "seed", "scaling", "limits", "centre", "spread",
-    "render", "metrics", "published", "defaults", "methods", "sweep", "figure", "overrides", "quick",
+    "title", "paper", "item", "notes", "datasets", "split", "splits", "seed", "scaling", "limits", "paper_limits",
+    "centre", "spread", "render", "metrics", "published", "defaults", "methods", "sweep", "figure", "overrides",
+    "quick",
 )  # fmt: skip
-_METHOD_KEYS = ("method", "label", "printed", "limits", "split")
+_METHOD_KEYS = ("method", "label", "printed", "limits", "split", "counted")
 _LIMITS = tuple(each.name for each in fields(Limits))
 
 
@@ -114,6 +115,7 @@ def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # th
         seed=top.integer("seed", 0, least=0),
         scaling=top.text("scaling", "standard", among=SCALINGS),
         limits=_limits(top),
+        paper_limits=_limits(top, "paper_limits"),
         centre=top.text("centre", "mean", among=model.CENTRES),
         spread=top.text("spread", "sd", among=model.SPREADS),
         render=render,
@@ -212,6 +214,7 @@ def _method(name: str, table: TomlTable) -> PlanMethod:
         settings=settings,
         limits=dict(table.table("limits")),
         split=table.text("split", None),
+        counted=table.flag("counted", True),
     )
 
 
@@ -296,11 +299,11 @@ def _check_settings(body: Mapping[str, Any], table: TomlTable, known: Mapping[st
                 raise table.error(error, key=name) from None
 
 
-def _limits(around: TomlTable) -> Limits:
+def _limits(around: TomlTable, key: str = "limits") -> Limits:
     """The limits that a table gives under ``limits``."""
-    table = around.table("limits")
+    table = around.table(key)
     table.only(_LIMITS)
-    return _check_limits(table, around, "limits")
+    return _check_limits(table, around, key)
 
 
 def _check_limits(body: Mapping[str, Any], table: TomlTable, key: str) -> Limits:

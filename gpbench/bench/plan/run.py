@@ -217,12 +217,12 @@ def run_plan(
     planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, bounds=bounds, progress=progress)
     for name, why in planned.missing.items():
         say(f"{name}: {why}")
-    for words in decisions(list(dict.fromkeys(task.source for task in planned.tasks))):
-        say(words)
     known = {} if force or fresh else _reference(plan, planned.tasks, store)
     if known:
         say(f"{len(known)} cells are reference results and are not run; --fresh runs them")
     tasks = [task for task in planned.tasks if task.spec.key not in known]
+    for words in decisions(list(dict.fromkeys(task.source for task in tasks))):
+        say(words)
     results = sweep(tasks, store, executor=executor, force=force, watch=watch) if tasks else []
     # The whole message names folders of this machine, which have no place in a report.
     missing = {name: why.partition("\n")[0] for name, why in planned.missing.items()}
@@ -279,7 +279,7 @@ def look_up(plan: Plan, store: Store, *, fresh: bool = False) -> PlanCells:
     return replace(found, reference=reference_file(plan.id) if reference else None, remarks=tuple(remarks))
 
 
-def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
+def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool = False) -> Outlook:
     """What running a plan would mean; nothing is run, fetched or prepared.
 
     Parameters
@@ -288,6 +288,8 @@ def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
     config : Config
     store : Store or None
         None: as if nothing were stored.
+    fresh : bool
+        As if there were no reference results.
 
     Raises
     ------
@@ -295,6 +297,9 @@ def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
         The store cannot be read.
     """
     results = [] if store is None else store.results()
+    if not (store is None or fresh):
+        keys = {cell.key for cell in results}
+        results += [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
     found = estimate(stored_results(runnable(plan), results), results)
     needed = {each.block.dataset for each in found}
     return Outlook(found, tuple(name for name in plan.datasets if name in needed and not _is_here(plan, name, config)))

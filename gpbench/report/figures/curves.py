@@ -42,7 +42,7 @@ from gpbench.report.figures.style import (
 )
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import Group, disturbed_words, group_cells
-from gpbench.report.plan.renderers import head_notes, plan_notes
+from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import printable
 from gpbench.report.traces import SPREADS, Curve, curve_of, in_digits

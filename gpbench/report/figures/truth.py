@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 from gpbench.report.figures.series import finish, handle, new_figure, series_of, series_styles, write_picture
 from gpbench.report.figures.style import RC
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.truth import rows_of, truth_text
 from gpbench.report.tables.table import ENDINGS
+from gpbench.report.tables.truth import rows_of, truth_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.plan.run import PlanCells
     from gpbench.report.figures.style import Style
-    from gpbench.report.plan.truth import Row
+    from gpbench.report.tables.truth import Row
 
 __all__ = ["render"]
 

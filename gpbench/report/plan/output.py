@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 from gpbench.bench.metrics import metrics
 from gpbench.errors import StoreError, UsageError, reason
 from gpbench.report.files import PICTURES, write_atomically
-from gpbench.report.plan.renderers import head_notes, renderer_of
+from gpbench.report.notes import head_notes
+from gpbench.report.plan.claims import judge_claims_of
+from gpbench.report.plan.differences import differences
+from gpbench.report.plan.numbers import entries_of
+from gpbench.report.plan.renderers import renderer_of
 from gpbench.report.plan.table import plan_csv, table_words
-from gpbench.report.plan.verdicts import entries_of
 from gpbench.report.scores import SCORED, with_scores
 from gpbench.report.tables.table import ENDINGS
 from gpbench.terminal import duration, printable
@@ -114,7 +117,9 @@ def plan_text(found: PlanCells, form: str) -> str:
     results = entries_of(plan, found.results)
     if form == "csv":
         return plan_csv(plan, results)
-    return table_words(plan, results, form)
+    return table_words(
+        plan, results, form, paired=differences(plan, results, found.results), claims=judge_claims_of(found)
+    )
 
 
 def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:

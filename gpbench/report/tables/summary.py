@@ -33,7 +33,8 @@ class Row(TypedDict):
 
     ``method_label`` and ``dataset_label`` are the ids with what tells rows of one id apart. ``cells`` counts the failed
     ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
-    ended their training. ``brier`` and ``ece`` are known for cells from :func:`gpbench.report.scores.with_scores`.
+    ended their training. ``brier``, ``ece``, ``auc`` and
+    ``average_precision`` (two classes) are known for cells from :func:`gpbench.report.scores.with_scores`.
     ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
     ``jobs`` is the largest number of cells that ran at once; ``disturbed`` says what the clocks have against the times;
     ``decisions`` what preparation decided about the data set by itself; ``more`` has third parties' metrics, where
@@ -55,6 +56,8 @@ class Row(TypedDict):
     error: Statistics
     brier: Statistics
     ece: Statistics
+    auc: Statistics
+    average_precision: Statistics
     train_seconds: Statistics
     processors: list[str]
     threads: list[int]
@@ -127,6 +130,8 @@ def _row(group: Group) -> Row:
         "error": statistics([cell.metrics["error"] for cell in finished]),
         "brier": statistics([cell.metrics.get("brier") for cell in finished]),
         "ece": statistics([cell.metrics.get("ece") for cell in finished]),
+        "auc": statistics([cell.metrics.get("auc") for cell in finished]),
+        "average_precision": statistics([cell.metrics.get("average_precision") for cell in finished]),
         "train_seconds": statistics([cell.metrics["train_seconds"] for cell in finished if timed]),
         "processors": group.processors,
         "threads": group.threads,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpbench.bench.metrics import metrics as third_party
 from gpbench.errors import unknown_name
@@ -30,7 +30,15 @@ ENDINGS = {"text": ".txt", "csv": ".csv", "markdown": ".md", "latex": ".tex"}
 NONE = "–"
 
 #: Metric -> head of its column.
-METRICS = {"nll": "NLL", "error": "error", "brier": "Brier", "ece": "ECE", "train_seconds": "train (s)"}
+METRICS = {
+    "nll": "NLL",
+    "error": "error",
+    "brier": "Brier",
+    "ece": "ECE",
+    "auc": "AUC",
+    "average_precision": "AP",
+    "train_seconds": "train (s)",
+}
 #: The metrics that are shown unless others are asked for.
 SHOWN = ("nll", "error", "train_seconds")
 
@@ -38,7 +46,14 @@ _MEANINGS = {
     "nll": "NLL: mean negative log predictive probability of the test targets, in nats.",
     "brier": "Brier: mean squared distance of the probabilities from the targets; two classes: of the second class.",
     "ece": "ECE: expected calibration error of the predicted class, in 15 bins of equal width.",
+    "auc": "AUC: area under the ROC curve of the second class; more is better.",
+    "average_precision": "AP: average precision of the second class; more is better.",
 }
+
+#: Of these, what is no time.
+_SCORES: tuple[Literal["nll", "error", "brier", "ece", "auc", "average_precision"], ...] = (
+    "nll", "error", "brier", "ece", "auc", "average_precision",
+)  # fmt: skip
 
 #: What ends training short of convergence.
 _LIMITS = ("iterations", "seconds")
@@ -161,7 +176,7 @@ def _rounded(values: Statistics, decimals: int, *, best: bool = False) -> Number
 def _number(row: Row, metric: str, *, best: bool) -> Number:
     if metric == "train_seconds":
         return _seconds(row["train_seconds"])
-    values: dict[str, Statistics] = {name: row[name] for name in ("nll", "error", "brier", "ece")}
+    values: dict[str, Statistics] = {name: row[name] for name in _SCORES}
     values |= row.get("more", {})
     return _rounded(values[metric], 4, best=best and metric == "nll")
 
@@ -324,7 +339,7 @@ def _csv(summary: Sequence[Row]) -> str:
     rows: list[list[object]] = [
         [
             *("dataset", "dataset_label", "method", "method_label", "split", "seeds", "cells", "failed", "stopped_by"),
-            *("nll_mean", "nll_sd", "error_mean", "error_sd", "brier_mean", "brier_sd", "ece_mean", "ece_sd"),
+            *(f"{name}_{part}" for name in _SCORES for part in ("mean", "sd")),
             *("train_seconds_mean", "train_seconds_sd"),
             *("processors", "threads", "jobs"),
         ]
@@ -332,7 +347,7 @@ def _csv(summary: Sequence[Row]) -> str:
     for row in summary:
         seconds: Statistics = row["train_seconds"] if timed else {"mean": None, "sd": None}
         stopped_by = "; ".join(f"{reason} {count}" for reason, count in row["stopped_by"].items())
-        statistics = (row["nll"], row["error"], row["brier"], row["ece"], seconds)
+        statistics = (*(row[name] for name in _SCORES), seconds)
         rows.append(
             [
                 *(row["dataset"], row["dataset_label"], row["method"], row["method_label"], row["split"]),

@@ -235,6 +235,31 @@ def test_the_command_compares_methods_with_the_stored_posterior(place):
     assert "digits35, logit: log evidence -39.39 ± 0.01" in text
 
 
+def test_other_rows_or_kernels_are_no_problem_of_ours(place):
+    text = """
+title = "T"
+datasets = ["digits-3-5"]
+split = "holdout:165*1"
+render = "truth"
+limits = { train_rows = 100 }
+[defaults]
+kernel = "se"
+noise = 0
+hyperparameters = "fixed"
+lengthscale = 8.0
+variance = 10.0
+[methods.vi-jj]
+inducing = 10
+"""
+    (place / "mine.toml").write_text(text, encoding="utf-8")
+    done = gpbench("reproduce", "mine.toml")
+    assert (done.exit_code, "has 200 training and 165 test rows; vi-jj has 100 and 165" in done.stderr) == (2, True)
+    other = text.replace("lengthscale = 8.0", "lengthscale = 7.0").replace("limits = { train_rows = 100 }\n", "")
+    (place / "mine.toml").write_text(other, encoding="utf-8")
+    done = gpbench("reproduce", "mine.toml")
+    assert (done.exit_code, "there is no reference posterior of that" in done.stderr) == (2, True)
+
+
 def test_without_methods_the_problems_are_shown(place):
     done = gpbench("truth", "--problem", "digits35", "--json")
     assert [each["link"] for each in json.loads(done.stdout)["references"]] == list(LINKS)

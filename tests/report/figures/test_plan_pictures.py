@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpbench.bench.derived.stored import derive, stored_arrays
-from gpbench.bench.execution import executor
+from gpbench.bench.execution import Serial
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.plan import Reduction
 from gpbench.bench.plan.read import read_plan
@@ -214,7 +214,7 @@ def trained(plan_of, tmp_path, monkeypatch):
 
     def train(text):
         config = load_config()
-        found = run_plan(plan_of(text), config, Store(config.store), executor=executor(1))
+        found = run_plan(plan_of(text), config, Store(config.store), executor=Serial())
         derive(found, config)
         return found
 

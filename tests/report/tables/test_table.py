@@ -1,6 +1,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -224,3 +225,42 @@ def test_an_empty_summary_is_a_table_of_heads(form):
     text = table([], format=form)
     assert text.endswith("\n")
     assert "method" in text
+
+
+def disturbed(make_cell, wall, cpu, *, clock="processor", **options):
+    cell = make_cell(**options)
+    return replace(cell, clock=clock, metrics={**cell.metrics, "wall_seconds": wall, "cpu_seconds": cpu})
+
+
+@pytest.mark.parametrize(
+    ("wall", "cpu", "words"),
+    [
+        (8.0, 2.0, "took up to 4 times as many wall seconds as processor seconds: the machine was busy, or waited"),
+        (2.5, 2.0, "took up to 1.2 times as many wall seconds"),
+        (
+            1.0,
+            3.0,
+            "used up to 3 times as many processor seconds as wall seconds: more threads ran than were asked for",
+        ),
+        (2.3, 2.0, None),
+        (2.0, 2.0, None),
+        (0.004, 0.002, None),  # a page fault or two
+    ],
+)
+def test_clocks_that_are_apart_are_told(make_cell, wall, cpu, words):
+    cells = [disturbed(make_cell, 2.0, 2.0), disturbed(make_cell, wall, cpu, index=1)]
+    written = table(summarise(cells))
+    if words is None:
+        assert "wall seconds" not in written
+    else:
+        assert f"x-gpc on german, folds:10: in 1 of 2 cells training {words}" in written
+
+
+def test_two_clocks_share_no_column(make_cell):
+    cells = [disturbed(make_cell, 2.0, 2.0), disturbed(make_cell, 2.0, 7.0, clock="wall", method="linear", threads=4)]
+    written = table(summarise(cells))
+    assert "No times are shown: the cells ran on different processors (Zen 4; Zen 4, wall seconds)" in written
+    assert "train (s)" not in written
+    alone = table(summarise(cells[1:]))
+    assert "Times were taken on Zen 4, wall seconds." in alone
+    assert "more threads" not in alone

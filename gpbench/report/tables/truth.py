@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.errors import unknown_name
-from gpbench.report.plan.renderers import head_notes, plan_notes
+from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import csv_text, printable
 
