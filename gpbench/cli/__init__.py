@@ -38,6 +38,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("gpbench.cli.check", "Try what every scheme must hold: settings read, bits, stopping, known answers."),
     "truth": ("gpbench.cli.truth", "Set methods beside reference posteriors: means, spreads, evidence."),
     "peers": ("gpbench.cli.peers", "Install and show environments for rivals from other libraries."),
+    "plan": ("gpbench.cli.plan", "Write a plan of your own to begin with."),
+    "completion": ("gpbench.cli.completion", "Print what bash, zsh or fish needs to complete commands and names."),
     "doctor": ("gpbench.cli.doctor", "Show versions, BLAS, threads and folders: what a bug report needs."),
 }
 

@@ -7,14 +7,23 @@ from pathlib import Path
 
 import click
 
+from gpbench.cli.names import dataset_names, method_names
 from gpbench.terminal import echo
 
 __all__ = ["command"]
 
 
 @click.command(name="compare")
-@click.argument("methods", nargs=-1, required=True, metavar="METHOD METHOD...")
-@click.option("--dataset", "-d", "datasets", multiple=True, metavar="D", help="Only this data set; may be repeated.")
+@click.argument("methods", nargs=-1, required=True, metavar="METHOD METHOD...", shell_complete=method_names)
+@click.option(
+    "--dataset",
+    "-d",
+    "datasets",
+    multiple=True,
+    metavar="D",
+    shell_complete=dataset_names,
+    help="Only this data set; may be repeated.",
+)
 @click.option("--split", metavar="S", help="Only this split protocol, such as folds:10.")
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
 @click.option(

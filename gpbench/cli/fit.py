@@ -9,14 +9,24 @@ from typing import Any
 import click
 
 from gpbench.cli.files import file_options, options_of
+from gpbench.cli.names import dataset_names, method_names, setting_names
 from gpbench.terminal import echo
 
 __all__ = ["command"]
 
 
 @click.command(name="fit")
-@click.argument("file", metavar="FILE")
-@click.option("--method", "-m", "name", default="pep", show_default=True, metavar="M", help="A method.")
+@click.argument("file", metavar="FILE", shell_complete=dataset_names)
+@click.option(
+    "--method",
+    "-m",
+    "name",
+    default="pep",
+    show_default=True,
+    metavar="M",
+    shell_complete=method_names,
+    help="A method.",
+)
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), metavar="MODEL",
     help="The model's file; FILE's name with .gpb by default.",
@@ -26,7 +36,12 @@ __all__ = ["command"]
 @click.option("--kernel", metavar="K", help="se, se-ard, matern32-ard, linear-ard, or a sum with +.")
 @click.option("--likelihood", metavar="L", help="In place of the method's own.")
 @click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting; see `gpbench list methods`."
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=setting_names,
+    help="A setting; see `gpbench list methods`.",
 )
 @click.option("--max-seconds", type=float, metavar="S", help="Training seconds at most.")
 @click.option(

@@ -8,20 +8,43 @@ from typing import Any
 
 import click
 
+from gpbench.cli.names import dataset_names, method_names, plan_names
 from gpbench.report.tables.table import ENDINGS
-from gpbench.terminal import echo
+from gpbench.terminal import echo, width
 
 __all__ = ["command"]
 
 
 @click.command(name="report")
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[PAPER/ITEM|PLAN.toml|RUNS]...")
+@click.argument(
+    "runs",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    metavar="[PAPER/ITEM|PLAN.toml|RUNS]...",
+    shell_complete=plan_names,
+)
 @click.option("--quick", is_flag=True, help="Of a plan: its quick form.")
 @click.option("--folds", type=int, metavar="K", help="Of a plan: only the first K splits of each data set.")
 @click.option("--max-seconds", type=float, metavar="S", help="Of a plan: as it ran with this limit of a cell.")
 @click.option("--claims", is_flag=True, help="What the stored cells say of each claim of the papers.")
-@click.option("--dataset", "-d", "datasets", multiple=True, metavar="D", help="Only this data set; may be repeated.")
-@click.option("--method", "-m", "methods", multiple=True, metavar="M", help="Only this method; may be repeated.")
+@click.option(
+    "--dataset",
+    "-d",
+    "datasets",
+    multiple=True,
+    metavar="D",
+    shell_complete=dataset_names,
+    help="Only this data set; may be repeated.",
+)
+@click.option(
+    "--method",
+    "-m",
+    "methods",
+    multiple=True,
+    metavar="M",
+    shell_complete=method_names,
+    help="Only this method; may be repeated.",
+)
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
 @click.option(
     "--format", "form", type=click.Choice([*ENDINGS, "html"]),
@@ -123,7 +146,7 @@ def command(
         return
     if output is None:
         echo(
-            table(summarise(chosen), format=form or "text", metrics=columns),
+            table(summarise(chosen), format=form or "text", metrics=columns, width=width()),
             nl=False,
             content=form not in {None, "text"},
         )

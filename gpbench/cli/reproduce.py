@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from gpbench.cli.names import plan_names
 from gpbench.terminal import echo
 
 __all__ = ["command"]
 
 
 @click.command(name="reproduce")
-@click.argument("plan", metavar="PAPER/ITEM|PLAN.toml")
+@click.argument("plan", metavar="PAPER/ITEM|PLAN.toml", shell_complete=plan_names)
 @click.option("--datasets", metavar="LIST", help="Only these data sets of the plan; with commas between.")
 @click.option("--methods", metavar="LIST", help="Only these methods of the plan; with commas between.")
 @click.option("--folds", type=int, metavar="K", help="Only the first K splits of each data set.")

@@ -10,15 +10,25 @@ from typing import Any
 import click
 
 from gpbench.cli.files import file_options, options_of
-from gpbench.terminal import echo
+from gpbench.cli.names import dataset_names, method_names, setting_names
+from gpbench.terminal import echo, width
 
 __all__ = ["command"]
 
 
 @click.command(name="run")
-@click.option("--method", "-m", "methods", multiple=True, required=True, metavar="M", help="A method; may be repeated.")
 @click.option(
-    "--dataset", "-d", "datasets", multiple=True, required=True, metavar="D",
+    "--method",
+    "-m",
+    "methods",
+    multiple=True,
+    required=True,
+    metavar="M",
+    shell_complete=method_names,
+    help="A method; may be repeated.",
+)
+@click.option(
+    "--dataset", "-d", "datasets", multiple=True, required=True, metavar="D", shell_complete=dataset_names,
     help="A catalogue id, openml:ID, or a file of your own (csv, parquet, arff, libsvm, npz); may be repeated.",
 )  # fmt: skip
 @click.option(
@@ -45,7 +55,12 @@ __all__ = ["command"]
 @click.option("--memory-limit", type=float, metavar="MB", help="Address space of a worker; a cell beyond it fails.")
 @click.option("--threads", type=int, default=1, show_default=True, metavar="T", help="BLAS threads of a cell.")
 @click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting; see `gpbench list methods`."
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=setting_names,
+    help="A setting; see `gpbench list methods`.",
 )
 @file_options
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw NLL over time.")
@@ -145,7 +160,7 @@ def command(
         found = {"cells": [cell.to_json() for cell in cells], "summary": summary, "store": str(config.store)}
         echo(json.dumps(found, indent=1), content=True)
     else:
-        echo(table(summarise(cells)))
+        echo(table(summarise(cells), width=width()))
     if plot is not None:
         try:
             save_curves(cells, plot)

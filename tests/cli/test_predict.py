@@ -107,7 +107,7 @@ def test_a_model_predicts_what_the_estimator_and_the_stored_cell_predict(invoke,
     record = trained_of(tmp_path / "train.gpb").preparation
     X, X_test = (read_new_rows(name, record).X for name in ("train.csv", "test.csv"))
     y = raw.churn.iloc[split.train].to_numpy()
-    estimator = gpbench.GPClassifier(random_state=5, scaling="none", max_iterations=60, inducing=10).fit(X, y)
+    estimator = gpbench.GPClassifier("x-gpc", random_state=5, scaling="none", max_iterations=60, inducing=10).fit(X, y)
     assert estimator.predict_proba(X_test) == pytest.approx(stored, abs=1e-12)
 
 

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpbench.bench.method import Method
+    from gpbench.data.options import FileOptions
 
 __all__ = [
     "CENTRES",
@@ -267,6 +268,7 @@ class Plan:
     figure: Mapping[str, Any] = field(default_factory=dict, hash=False)
     overrides: Mapping[str, Override] = field(default_factory=dict, hash=False)
     quick: Quick = field(default_factory=Quick)
+    files: Mapping[str, FileOptions] = field(default_factory=dict, hash=False)
     reduction: Reduction = field(default_factory=Reduction)
     missing: Mapping[str, str] = field(default_factory=dict, hash=False)
 

@@ -18,6 +18,7 @@ from gpbench.bench.plan.plan import Override, Plan, PlanMethod, Quick
 from gpbench.bench.sources import dataset_id
 from gpbench.data import generators
 from gpbench.data.catalogue import entry
+from gpbench.data.options import FileOptions
 from gpbench.data.scaling import SCALINGS
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError, unknown_name
@@ -36,9 +37,10 @@ PAPERS = Path(model.__file__).parents[2] / "papers"
 _KEYS = (
     "title", "paper", "item", "notes", "datasets", "split", "splits", "seed", "scaling", "limits", "paper_limits",
     "centre", "spread", "render", "metrics", "published", "defaults", "methods", "sweep", "figure", "overrides",
-    "quick",
+    "quick", "files",
 )  # fmt: skip
 _METHOD_KEYS = ("method", "label", "printed", "limits", "split", "counted")
+_FILE_KEYS = ("target", "task", "impute", "missing", "drop", "header", "file_format")
 _LIMITS = tuple(each.name for each in fields(Limits))
 
 
@@ -129,6 +131,7 @@ def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # th
         figure=dict(top.table("figure")),
         overrides=_overrides(top.table("overrides"), names),
         quick=_quick(top.table("quick"), names),
+        files=_files(top, datasets),
     )
     _once([plan.dataset_label(each) for each in datasets], top, "overrides")
     return plan
@@ -181,6 +184,28 @@ def _datasets(top: TomlTable, *, needed: bool) -> tuple[str, ...]:
         if other != name:
             raise top.error(f"{other} and {name} are both called {dataset_id(name)} in results", key="datasets")
     return names
+
+
+def _files(top: TomlTable, datasets: tuple[str, ...]) -> dict[str, FileOptions]:
+    """How files among the data sets are read; the keys are those of ``gpbench run``'s options."""
+    found = {}
+    for name, table in top.tables("files").items():
+        if name not in datasets:
+            raise top.error(unknown_name("file (of datasets)", name, datasets), key="files")
+        table.only(_FILE_KEYS)
+        try:
+            found[name] = FileOptions(
+                target=table.text("target", None),
+                task=table.text("task", None),
+                impute=table.text("impute", None),
+                missing=table.texts("missing", ()),
+                drop=table.texts("drop", ()),
+                header=table.flag("header", False) if "header" in table else None,
+                file_format=table.text("file_format", None),
+            )
+        except UsageError as error:
+            raise table.error(error) from None
+    return found
 
 
 def _published(top: TomlTable) -> tuple[str, ...]:

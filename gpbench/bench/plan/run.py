@@ -383,7 +383,7 @@ def source_of(plan: Plan, name: str, config: Config) -> Source:
     """
     file = name.partition("::")[0]  # without a member of an archive
     beside = Path(file).suffix and (plan.path.parent / file).is_file()
-    return sources([str(plan.path.parent / name) if beside else name], config)[0]
+    return sources([str(plan.path.parent / name) if beside else name], config, options=plan.files.get(name))[0]
 
 
 def _tasks(block: Block, source: Source, dataset: Dataset, *, jobs: int, threads: int, bounds: Bounds) -> list[Task]:

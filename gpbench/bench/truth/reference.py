@@ -136,11 +136,11 @@ PROBLEMS: dict[str, Problem] = {
         ),
         Problem(
             name="draw8",
-            title="a draw of the prior, 1,000 rows, 8 inputs: noisy",
-            dataset="gpdraw8-gen:1500",
+            title="a draw of the prior, 600 rows, 8 inputs: noisy",
+            dataset="gpdraw8-gen:1100",
             split="holdout:500*1",
             lengthscale=2.0,
-            variance=9.0,
+            variance=4.0,
         ),
         Problem(
             name="draw8-wide",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from gpbench.report.figures.series import finish, handle, new_figure, series_of, series_styles, write_picture
 from gpbench.report.figures.style import RC
@@ -33,7 +34,7 @@ __all__ = ["render"]
 #: Measure -> label of its axis, and the least value that is drawn.
 PANELS = {
     "kl": ("KL of marginals (nats)", 1e-6),
-    "probability": ("largest difference of a probability", 1e-5),
+    "probability": ("largest |Δ probability|", 1e-5),
     "gap": ("|log evidence - bound| (nats)", 1e-3),
 }
 
@@ -52,7 +53,7 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
 
 def picture(found: PlanCells, rows: Sequence[Row]) -> Figure:
     """The picture."""
-    links = list(dict.fromkeys(row.link for row in rows))
+    links = sorted({row.link for row in rows})
     problems = list(dict.fromkeys(row.problem for row in rows))
     styles = {label.partition(",")[0]: style for label, style in series_styles(series_of(found.results)).items()}
     labels = list(dict.fromkeys(row.label for row in rows))
@@ -94,6 +95,8 @@ def _panel(
             [place], [max(abs(value), least)], style.marker, color=style.color, markerfacecolor=face, markersize=4.0
         )
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_ylabel(name)
     ax.set_xticks(range(len(problems)), problems, rotation=30, ha="right", fontsize=7)
     ax.set_xlim(-0.6, len(problems) - 0.4)
