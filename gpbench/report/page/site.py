@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -291,13 +291,12 @@ def _plan_section(found: PlanCells) -> Markup:
         part = plan_part(found)
     except GpbenchError as error:
         part = Part(title=plan.title, notes=[f"Not shown: {error}."])
-    tables = list(part.tables)
-    # The first remark says that the cells are reference results, as all are here.
-    if found.results and plan.render != "table":
-        tables.insert(0, ("Cells", display(summarise(found.results))))
-    part = Part(
-        title=part.title, notes=[*part.notes, *plan.notes, *found.remarks[1:]], tables=tables, pictures=part.pictures
-    )
+    tables, notes = list(part.tables), list(part.notes)
+    if part.pictures:  # a table has the plan's notes below it
+        notes += plan.notes
+        tables = [("Cells", display(summarise(found.results))), *tables] if found.results else tables
+    notes += found.remarks[1:]  # the first says that the cells are reference results, as all are here
+    part = replace(part, notes=notes, tables=tables)
     return element("div", part_section(part), id=_anchor(found))
 
 
