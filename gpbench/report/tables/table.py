@@ -190,12 +190,33 @@ def _notes(summary: Sequence[Row], metrics: Sequence[str]) -> list[str]:
     notes += _time_notes(summary) if "train_seconds" in metrics else []
     if limited := [f"{_where(row)} ({words})" for row in summary if (words := _limits(row))]:
         notes.append(f"Training ended at a limit, not by convergence: {'; '.join(limited)}.")
+    notes += _setting_notes(summary)
     for row in summary:
         where = _where(row)
         notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
     # What was done to the data, once for each data set.
     done = {row["dataset_label"]: row["decisions"] for row in summary if row["decisions"]}
     notes += [f"{name}: {words}." for name, said in done.items() for words in said]
+    return notes
+
+
+def _setting_notes(summary: Sequence[Row]) -> list[str]:
+    """What labels do not say: settings that all rows have alike, and those that differ beside the ones in a label."""
+    values: dict[str, set[str]] = defaultdict(set)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for row in summary:
+        for name, value in row["settings"].items():
+            values[name].add(value)
+            owners[name].add(row["method"])
+    several = len({row["method"] for row in summary if row["settings"]}) > 1
+    shared = [
+        f"{name}={min(known)}"
+        for name, known in sorted(values.items())
+        if len(known) == 1 and (len(owners[name]) > 1 or not several)
+    ]
+    notes = [f"The same in all rows that have it: {', '.join(shared)}."] if shared else []
+    for label, details in {row["method_label"]: row["details"] for row in summary if row["details"]}.items():
+        notes.append(f"{label} also has {', '.join(details)}.")
     return notes
 
 
@@ -313,7 +334,9 @@ def _below(shown: Display, wrap: int | None) -> list[str]:
     lines = [*best, *map(printable, shown.notes)]
     if wrap is None:
         return lines
-    return [part for line in lines for part in textwrap.wrap(line, wrap, subsequent_indent="  ")]
+    return [
+        part for line in lines for part in textwrap.wrap(line, wrap, subsequent_indent="  ", break_on_hyphens=False)
+    ]
 
 
 def _without_constants(shown: Display) -> Display:

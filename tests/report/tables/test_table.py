@@ -40,6 +40,7 @@ def test_text(small):
         "NLL: mean negative log predictive probability of the test targets, in nats.",
         "Mean ± standard deviation over splits.",
         "Times were taken on Zen 4.",
+        "The same in all rows that have it: inducing=100.",
         "x-gpc on wine_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside",
     ]
 
@@ -56,6 +57,7 @@ def test_markdown(small):
         "- NLL: mean negative log predictive probability of the test targets, in nats.\n"
         "- Mean ± standard deviation over splits.\n"
         "- Times were taken on Zen 4.\n"
+        "- The same in all rows that have it: inducing=100.\n"
         "- x-gpc on wine\\_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside\n"
     )
 
@@ -67,6 +69,7 @@ def test_latex(small):
         "% NLL: mean negative log predictive probability of the test targets, in nats.\n"
         "% Mean ± standard deviation over splits.\n"
         "% Times were taken on Zen 4.\n"
+        "% The same in all rows that have it: inducing=100.\n"
         "% x-gpc on wine_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside\n"
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
         "\\sisetup{separate-uncertainty, table-align-uncertainty, detect-weight}%\n"
@@ -130,6 +133,16 @@ def test_no_more_is_left_out_than_the_width_asks_for(small):
     narrow = table(small, width=94)
     assert "In all rows: split folds:10." in narrow.replace("\n  ", " ")
     assert "0.6250" in narrow
+
+
+def test_settings_are_said_once_below(make_cell):
+    own = [{"inducing": m, "kernel": "se", "batch_size": 10 * m, "rate": None} for m in (16, 100)]
+    cells = [make_cell(settings=each) for each in own]
+    text = table(summarise([*cells, make_cell(method="svgpc", settings={"kernel": "se", "warmth": 2})]))
+    assert "x-gpc (inducing=16) " in text
+    assert "x-gpc (inducing=16) also has batch_size=160." in text
+    assert "The same in all rows that have it: kernel=se.\n" in text
+    assert text.count("kernel") == 1
 
 
 def test_csv_holds_every_number_in_full(make_cell):
