@@ -9,6 +9,7 @@ from gpbench.report.compare.attainment import FACTOR
 from gpbench.report.compare.comparison import METRICS
 from gpbench.report.compare.significance import ALPHA, LEVEL
 from gpbench.report.scores import MORE_IS_BETTER
+from gpbench.report.tables.lines import text, wrapped
 from gpbench.report.tables.table import METRICS as HEADS
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import printable
@@ -27,10 +28,16 @@ FORMATS = ("text", "markdown", "latex")
 #: Families of which all wins tell a difference at 0.05: with fewer the bootstrap knows nothing of a defeat.
 _FEWEST = 6
 #: Marks of headings in each.
-_HEADINGS = {"text": "{}\n", "markdown": "## {}\n\n", "latex": "% {}\n"}
+_HEADINGS = {"markdown": "## {}\n\n", "latex": "% {}\n"}
 
 
-def comparison_text(found: Comparison, *, format: str = "text", metrics: Sequence[str] = METRICS) -> str:  # noqa: A002
+def comparison_text(
+    found: Comparison,
+    *,
+    format: str = "text",  # noqa: A002  # named as on the command line
+    metrics: Sequence[str] = METRICS,
+    width: int | None = None,
+) -> str:
     """All tables of a comparison, ending in a newline.
 
     Parameters
@@ -40,6 +47,8 @@ def comparison_text(found: Comparison, *, format: str = "text", metrics: Sequenc
         One of :data:`FORMATS`.
     metrics : sequence of str
         Of :data:`gpbench.report.compare.comparison.METRICS`; those that no cell has are left out.
+    width : int, optional
+        Of the terminal, for text.
 
     Raises
     ------
@@ -48,7 +57,12 @@ def comparison_text(found: Comparison, *, format: str = "text", metrics: Sequenc
     """
     if format not in FORMATS:
         raise unknown_name("format of a comparison", format, FORMATS)
-    parts = [_HEADINGS[format].format(title) + RENDERERS[format](shown) for title, shown in tables(found, metrics)]
+    parts = []
+    for title, shown in tables(found, metrics):
+        if format == "text":
+            parts.append("\n".join([*wrapped([title], width), text(shown, width)]))
+        else:
+            parts.append(_HEADINGS[format].format(title) + RENDERERS[format](shown))
     return "\n".join(parts)
 
 
