@@ -26,9 +26,25 @@ METHODS = (
         paper="wenzel2019",
         timing=Timing(steps=2300, load=0.6),
         scheme="gpbench.schemes.svgpc:SVGPC",
-        version=2,
+        version=3,
         checking=Checking(
             acts_with={"tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"}},
+            exempt={"rows permuted": "mini-batches are drawn by row numbers"},
+        ),
+    ),
+    Method(
+        id="svgpc-adam",
+        title="Sparse KL bound on mini-batches by plain Adam on q(u) and hyper-parameters, inducing inputs fixed",
+        tasks=BINARY,
+        paper="wenzel2019",
+        timing=Timing(overhead=7e-4),
+        scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+        preset={"optimizer": "adam", "rate": 0.01, "learn_inducing": False, "freeze_iterations": 0},
+        checking=Checking(
+            acts_with={
+                "tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"},
+                "grid_iterations": {"rate_grid": 3},
+            },
             exempt={"rows permuted": "mini-batches are drawn by row numbers"},
         ),
     ),
