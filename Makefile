@@ -18,7 +18,7 @@ BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/be
 #: What `make bench` leaves out: 10 GB of disk and most of an hour, and environments that are installed on demand.
 APART := scale peers
 HTML := build/docs
-.PHONY: help demo docs test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean reproduce reproduce-quick $(subst /,-,$(PLANS))
+.PHONY: help demo docs test test-kernel test-kernels fuzz stress lint verdicts smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean results reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -32,7 +32,7 @@ $(READY): pyproject.toml requirements/lock.txt
 
 demo: $(READY) ## the main job on embedded data: a table and a picture
 	@mkdir -p $(DEMO)
-	$(BIN)/gpbench run --method x-gpc --method linear --dataset digits-odd-even --plot $(DEMO)/digits-odd-even.png
+	$(BIN)/gpbench run --method pep --method x-gpc --method linear --dataset digits-odd-even --plot $(DEMO)/digits-odd-even.png
 	@$(BIN)/gpbench report --dataset digits-odd-even --format markdown --output $(DEMO)/digits-odd-even.md
 	@echo "table:   $(CURDIR)/$(DEMO)/digits-odd-even.md"
 	@echo "picture: $(CURDIR)/$(DEMO)/digits-odd-even.png"
@@ -41,7 +41,7 @@ test: $(READY) ## the whole test suite
 	$(ONE_THREAD) $(BIN)/python -m pytest
 
 stress: $(READY) ## minutes of hostile servers and of processes that are killed; seeds of seconds run in the tests
-	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/data/test_hostile_servers.py
+	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/bench/test_shared_store.py tests/bench/test_crash.py tests/data/test_hostile_servers.py
 
 # Of what is computed; plans, data and commands do no arithmetic of their own.
 NUMERICS := tests/optimize tests/model tests/schemes
@@ -59,6 +59,9 @@ fuzz: $(READY) ## minutes of drawn and mutated inputs; the same draw of seconds 
 	for round in $$(seq $(ROUNDS)); do \
 		$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=fuzz || exit 1; \
 	done
+
+verdicts: $(READY) ## the committed tables judged by today's rule, from their own numbers
+	$(BIN)/python -m gpbench.report.plan.anew results/reproduced
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
@@ -80,6 +83,12 @@ reproduce: $(READY) ## every table and figure of the papers: days; goes on where
 
 reproduce-quick: $(READY) ## the quick form of each, to see that it runs
 	$(call EVERY_PLAN,--quick)
+
+results: $(READY) ## results/reproduced anew, of all plans that have reference results, from these alone
+	@empty=$$(mktemp -d); for file in results/reference/*/*.parquet; do \
+		[ -e "$$file" ] || continue; plan=$${file#results/reference/}; plan=$${plan%.parquet}; echo "== $$plan"; \
+		GPBENCH_RESULTS=$$empty $(BIN)/gpbench report $$plan --output results/reproduced/$$plan || exit 1; \
+	done; rmdir $$empty
 
 # make PAPER-ITEM, for instance make wenzel2019-table1: one table or figure
 define ONE_PLAN

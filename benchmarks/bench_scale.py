@@ -2,8 +2,8 @@
 
 Each phase runs in a process of its own, so that its peak memory is its own: writing the text (8 GB; the formatted rows
 of a block repeat, since their content plays no part here), converting it to memory-mapped float32, and one cell of
-x-gpc through the harness (split, scaling, training, testing). Prints seconds and peak resident memory, memory-mapped
-rows in use included, and fails above the limit. Everything is deleted at the end.
+x-gpc and one of pep through the harness (split, scaling, training, testing). Prints seconds and peak resident memory,
+memory-mapped rows in use included, and fails above the limit. Everything is deleted at the end.
 
 Usage: python benchmarks/bench_scale.py [--quick] [--rows 11000000] [--iterations 2000] [--folder DIR] [--limit-gb 3]
 The quick form has 20,000 rows and 200 iterations.
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -73,9 +74,9 @@ class Prepared:
         return open_prepared(self.folder)
 
 
-def train(folder, rows, iterations):
+def train(folder, rows, iterations, *, name="x-gpc"):
     request = Request(
-        choices=choose([method("x-gpc")], {}, assignments={}, iterations=iterations),
+        choices=choose([method(name)], {}, assignments={}, iterations=iterations),
         sources=[Prepared(folder / "prepared")],
         split="folds:10",
         limits=Limits(iterations=iterations, test_rows=min(TEST_ROWS, rows)),
@@ -88,7 +89,7 @@ def train(folder, rows, iterations):
     return result.metrics
 
 
-PHASES = {"generate": generate, "convert": convert, "train": train}
+PHASES = {"generate": generate, "convert": convert, "x-gpc": train, "pep": partial(train, name="pep")}
 
 
 def peak_gb():

@@ -1,4 +1,4 @@
-"""What one iteration of x-gpc costs, against the pieces that it cannot do without.
+"""What one iteration of x-gpc costs, against the pieces that it cannot do without, and what one of pep costs.
 
 The pieces are the linear algebra of a step, one by one and one after the other on the buffers of a step; see
 ``_timing.py`` for how they are measured. Rows lie in a file, as the harness has them. Usage: bench_step.py [--quick]
@@ -93,6 +93,18 @@ def sequence(rng):
     return call
 
 
+def of_pep(X, y, *, evaluations, steps):
+    """What measures an evaluation of pep for 1,000 rows and a step of its tail on 1,000, each by a fit of its own."""
+
+    def measured(stages, iterations, warm):
+        return per_iteration("pep", X, y, M=M, iterations=iterations, warm=warm, stages=stages, tolerance=0.0)
+
+    return {
+        "evaluation": lambda: measured(f"{evaluations + 3}xall", evaluations, 3) * 1000 / len(X),
+        "tail": lambda: measured(f"2xall,{steps + 3}xtail", steps, 4),
+    }
+
+
 def main():
     with Report.of(__doc__) as report, tempfile.TemporaryDirectory() as folder:
         quick = report.options.quick
@@ -132,6 +144,13 @@ def main():
         report.ratio(f"n = {many:.0e} / n = {few:.0e}", found["many"], found["fixed"], goal=1.1)
         found = turns({"fixed": of(X_few, run, **fixed), "run": of(X_few, run)}, rounds=2 if quick else 3)
         report.ratio(f"mean of {run} iterations / fixed", found["run"], found["fixed"], goal=3)
+
+        some = Lazy(np.array(X_many.values[: 1_000 if quick else 8_000]), X_many.mean, X_many.scale)
+        pep = of_pep(some, y[: len(some)], evaluations=3 if quick else 8, steps=5 if quick else 100)
+        found = turns({"fixed": of(X_few, **fixed), **pep}, rounds=2 if quick else 9)
+        report.seconds("pep's evaluation, 1,000 rows", found["evaluation"])
+        report.ratio("pep's evaluation, 1,000 rows / fixed", found["evaluation"], found["fixed"], goal=12)
+        report.ratio("pep's tail, 1,000 rows / fixed", found["tail"], found["fixed"], goal=12)
 
         posterior, X = measured.last.posterior(), X_many.values[:predicted].astype(np.float64)
         posterior.predict(X)

@@ -21,7 +21,9 @@ whether it holds what every scheme must.
 - A fit: ``run_training`` gives a ``Fit``, and tells ``on_step`` of each ``Step`` until ``StopTraining``.
 - Rows to start from: ``InducingRule``; ``make_kernel`` and ``likelihood`` by name; ``load_posterior`` of a saved fit.
 - Searches: ``maximise`` with ``LBFGSB`` or ``SCG``, over ``Unknowns`` made of named ``Part`` arrays.
+- Results: ``load_results()``, every cell as a row of a DataFrame.
 - Errors: all are a ``GpbenchError``.
+- To use a method from scikit-learn: ``GPClassifier(method="x-gpc")``, ``GPOrdinal``, ``GPCounts``.
 
     import gpbench
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the table b
     from gpbench.bench.method import BINARY, CLASSES, Method
     from gpbench.bench.methods import method, methods
     from gpbench.errors import DataError, GpbenchError, NumericalError, UsageError
+    from gpbench.estimators import GPClassifier, GPCounts, GPOrdinal
     from gpbench.model.basis import Basis
     from gpbench.model.gaussian import GaussianQ
     from gpbench.model.inducing import InducingRule
@@ -48,6 +51,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time the table b
     from gpbench.optimize.scg import SCG
     from gpbench.optimize.training import OnStep, Step, StopTraining, Trainer
     from gpbench.optimize.unknowns import Part, Unknowns
+    from gpbench.report.results import load_results
     from gpbench.schemes import settings
     from gpbench.schemes.base import Fit, Scheme, Training, run_training, setting
     from gpbench.schemes.settings import BinaryScheme, GPSettings, KernelSettings, Learned
@@ -63,6 +67,9 @@ __all__ = [
     "BinaryScheme",
     "DataError",
     "Fit",
+    "GPClassifier",
+    "GPCounts",
+    "GPOrdinal",
     "GPSettings",
     "GaussianQ",
     "GpbenchError",
@@ -89,6 +96,7 @@ __all__ = [
     "UsageError",
     "likelihood",
     "load_posterior",
+    "load_results",
     "make_kernel",
     "maximise",
     "method",
@@ -103,6 +111,7 @@ _OFFERED = {
     "gpbench.bench.method": ("BINARY", "CLASSES", "Method"),
     "gpbench.bench.methods": ("method", "methods"),
     "gpbench.errors": ("DataError", "GpbenchError", "NumericalError", "UsageError"),
+    "gpbench.estimators": ("GPClassifier", "GPCounts", "GPOrdinal"),
     "gpbench.model.basis": ("Basis",),
     "gpbench.model.gaussian": ("GaussianQ",),
     "gpbench.model.inducing": ("InducingRule",),
@@ -114,6 +123,7 @@ _OFFERED = {
     "gpbench.optimize.scg": ("SCG",),
     "gpbench.optimize.training": ("OnStep", "Step", "StopTraining", "Trainer"),
     "gpbench.optimize.unknowns": ("Part", "Unknowns"),
+    "gpbench.report.results": ("load_results",),
     "gpbench.schemes": ("settings",),
     "gpbench.schemes.base": ("Fit", "Scheme", "Training", "run_training", "setting"),
     "gpbench.schemes.settings": ("BinaryScheme", "GPSettings", "KernelSettings", "Learned"),

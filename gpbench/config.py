@@ -25,7 +25,7 @@ from gpbench.toml import read_toml
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Config", "checkout", "load_config"]
+__all__ = ["Config", "checkout", "load_config", "shipped"]
 
 _VARIABLES = {"data": "GPBENCH_DATA", "results": "GPBENCH_RESULTS", "mirror": "GPBENCH_MIRROR"}
 
@@ -61,6 +61,13 @@ def checkout() -> Path | None:
     """The root of the checkout that this package runs from; None where it is installed as a wheel."""
     root = Path(gpbench.__file__).resolve().parents[1]
     return root if (root / "datasets" / "catalogue").is_dir() and (root / "pyproject.toml").is_file() else None
+
+
+def shipped(name: str) -> Path:
+    """The folder ``results/NAME`` of a checkout, or what the wheel holds of it."""
+    package = Path(gpbench.__file__).resolve().parent
+    inside = package / "_data" / name
+    return inside if inside.is_dir() else package.parent / "results" / name
 
 
 def load_config(

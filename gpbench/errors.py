@@ -4,12 +4,14 @@
 
     GpbenchError                exit code 1
     |-- UsageError              2   an unknown name, a setting out of range, a task that a method cannot do
+    |   `-- MissingExtra        2   an optional dependency that is not installed
     |-- DataError               1   a file or a table that cannot be used as it is
     |   `-- DataUnavailable     3   a data set that cannot be had from any place
     |-- NumericalError          1   a factorisation or a bound that broke down; the cell fails alone
     |-- StoreError              1   a results folder or file that cannot be read or written
     |   `-- NotComputed         1   arrays of a picture that a step of `gpbench reproduce` has not stored yet
     |-- PluginError             1   a third-party method or data set that does not load
+    |-- ClusterLost             1   a Dask cluster whose scheduler is gone, or whose last worker is
     `-- PeerError               1   the process of a rival that crashed, hangs, or says what is no message
 
     GpbenchWarning              what went on nevertheless; the command line shows it on one line
@@ -26,10 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "ClusterLost",
     "DataError",
     "DataUnavailable",
     "GpbenchError",
     "GpbenchWarning",
+    "MissingExtra",
     "NotComputed",
     "NumericalError",
     "PeerError",
@@ -56,6 +60,21 @@ class UsageError(GpbenchError):
     exit_code = 2
 
 
+class MissingExtra(UsageError):
+    """A method needs packages that are not installed.
+
+    Parameters
+    ----------
+    message : str
+    extra : str
+        The group of optional dependencies that has them.
+    """
+
+    def __init__(self, message: str, *, extra: str) -> None:
+        super().__init__(message)
+        self.extra = extra
+
+
 class DataError(GpbenchError):
     """A file or a table cannot be used as it is; the message names the file and, where there is one, the line."""
 
@@ -80,6 +99,10 @@ class NotComputed(StoreError):
 
 class PluginError(GpbenchError):
     """A method or data set of a third-party package does not load."""
+
+
+class ClusterLost(GpbenchError):
+    """A Dask cluster ran cells and is gone; the message names it, what is stored, and how to go on."""
 
 
 class PeerError(GpbenchError):

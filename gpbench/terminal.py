@@ -179,6 +179,15 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
+def width() -> int | None:
+    """Columns of the terminal that standard output goes to, or of ``COLUMNS``; None where there are no bounds."""
+    if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
+        import shutil  # noqa: PLC0415  # not needed for --help
+
+        return shutil.get_terminal_size().columns
+    return None
+
+
 def duration(seconds: float) -> str:
     """Seconds for people: ``"45 s"``, ``"3:20"``, ``"2:05:00"``."""
     whole = round(seconds)

@@ -188,6 +188,16 @@ class Table(Mapping[str, Any]):
             raise self.error(f"{key} must be a positive number; got {shortened(value)}", key=key)
         return value
 
+    def flag(self, key: str, default: bool) -> bool:  # noqa: FBT001  # as the other readers take theirs
+        """True or false.
+
+        Raises
+        ------
+        GpbenchError
+            It is something else.
+        """
+        return bool(self._value(key, bool, default))
+
     def scalars(self, key: str) -> tuple[str | int | float, ...]:
         """A list of numbers, texts, and true or false: not empty, each once.
 

@@ -1,4 +1,8 @@
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -50,3 +54,27 @@ def _kernel(spec):
     if spec["white"] > 0:
         parts.append(White.of(variance=spec["white"]))
     return Sum(tuple(parts))
+
+
+SHIM = """
+#include <errno.h>
+int flock(int file, int operation) { errno = ENOLCK; return -1; }
+int lockf(int file, int command, long length) { errno = ENOLCK; return -1; }
+"""
+
+
+@pytest.fixture(scope="session")
+def without_flock(tmp_path_factory):
+    """An environment in whose programs flock fails as it does on many servers' folders."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("no C compiler for Linux is here")
+    folder = tmp_path_factory.mktemp("shim")
+    (folder / "shim.c").write_text(SHIM)
+    command = [compiler, "-shared", "-fPIC", "-o", str(folder / "shim.so"), str(folder / "shim.c")]
+    subprocess.run(command, check=True, capture_output=True)
+    environ = os.environ | {"LD_PRELOAD": str(folder / "shim.so")}
+    probe = "import fcntl, sys; fcntl.flock(sys.stdin, fcntl.LOCK_EX)"
+    done = subprocess.run([sys.executable, "-c", probe], env=environ, capture_output=True, text=True, check=False)
+    assert "No locks available" in done.stderr
+    return environ

@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = {  # folder of the checkout -> where it stands in the package
     "datasets/catalogue": "gpbench/_data/catalogue",
     "datasets/embedded": "gpbench/_data/embedded",
+    "datasets/truth": "gpbench/_data/truth",
     "results/published": "gpbench/_data/published",
+    "results/reference": "gpbench/_data/reference",
 }
 METHODS = ("linear", "x-gpc")
 LINK = re.compile(r"\]\(([^)#]+)\)")
@@ -108,6 +110,10 @@ def check_use(python, folder):
     ended = [(cell["method"], cell["status"]) for cell in cells]
     assert sorted(ended) == sorted((method, "ok") for method in METHODS for _ in range(2)), f"cells ended as {ended}"
     assert (here / "results" / "runs").is_dir(), "expected the store in ./results"
+    known = json.loads(run(command, "truth", "--json", cwd=here, env=env))["references"]
+    assert len(known) == len(files_below("datasets/truth")), (
+        "the wheel's reference posteriors are those of the checkout"
+    )
     table = run(command, "report", "--format", "markdown", cwd=here, env=env)
     assert all(method in table for method in METHODS), table
 

@@ -39,8 +39,9 @@ _SAVED = "a posterior is saved and loaded"
 #: (module, imported) -> why it stands.
 NUMERIC_EXCEPTIONS = {
     ("gpbench.schemes.gibbs", "polyagamma"): "the sampler of Polya-Gamma variables",
-    ("gpbench.schemes.linear", "sklearn"): "logistic regression is scikit-learn's",
-    ("gpbench.schemes.linear", "pathlib"): _SAVED,
+    ("gpbench.schemes.tuning", "sklearn"): "logistic regression is scikit-learn's",
+    ("gpbench.schemes.hgb", "sklearn"): "boosting is scikit-learn's",
+    ("gpbench.model.classes", "pathlib"): _SAVED,
     ("gpbench.model.posterior", "pathlib"): _SAVED,
     ("gpbench.model.posterior", "importlib"): "a kind of posterior is imported when one is loaded",
     ("gpbench.model.sampled", "pathlib"): _SAVED,
@@ -49,18 +50,32 @@ NUMERIC_EXCEPTIONS = {
 }
 
 #: Modules of schemes that every family may import.
-SHARED = {"base", "settings"}
+SHARED = {"base", "settings", "tuning"}
 #: (family, imported) -> why it stands; * for every family.
 FAMILY_EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 #: Of data, what only declares; the rest opens files or asks the network.
 DECLARING = {"catalogue", "entries", "generators", "splits"}
 #: Of bench, what opens data or runs something.
-RUNNING = {"dask_cluster", "derived.steps", "division", "execution", "expand", "mapped", "runner", "sources", "sweep"}
+RUNNING = {
+    "dask_cluster",
+    "derived.steps",
+    "division",
+    "execution",
+    "expand",
+    "mapped",
+    "runner",
+    "sources",
+    "sweep",
+    "truth.make",
+    "worker",
+    "workers",
+}
 #: Module -> what it writes to standard output or standard error, and why it may.
 PRINTING_EXCEPTIONS = {
     "gpbench.terminal": "the one line that says how far something is; cli hands it to bench and data",
     "gpbench.peers.environments": "what pip says goes to standard error",
+    "gpbench.bench.worker": "what a scheme prints goes to standard error",
     "gpbench.peers.children.harness": "what a rival's library prints is kept off the pipe",
 }
 
@@ -112,8 +127,10 @@ def _settle(found, exceptions, what):
 
 
 PACKAGES = {_part(name) for name in SOURCES if _part(name, 2)}
+#: Modules of the root that stand above everything, as the door itself does.
+DOORS = {"estimators"}
 #: Plain modules of the root, which everything above the numerics may import.
-PLAIN = {_part(name) for name in SOURCES if _part(name)} - PACKAGES
+PLAIN = {_part(name) for name in SOURCES if _part(name)} - PACKAGES - DOORS
 
 
 def test_every_package_has_its_place():

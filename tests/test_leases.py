@@ -5,7 +5,6 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import subprocess
 import sys
 import threading
@@ -273,30 +272,6 @@ def test_the_same_for_longer(tmp_path):
         folder = tmp_path / str(seed)
         folder.mkdir()
         _contend(folder, seconds=4, kills=12, seed=seed)
-
-
-SHIM = """
-#include <errno.h>
-int flock(int file, int operation) { errno = ENOLCK; return -1; }
-int lockf(int file, int command, long length) { errno = ENOLCK; return -1; }
-"""
-
-
-@pytest.fixture(scope="module")
-def without_flock(tmp_path_factory):
-    """An environment in whose programs flock fails as it does on many servers' folders."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None or sys.platform != "linux":
-        pytest.skip("no C compiler for Linux is here")
-    folder = tmp_path_factory.mktemp("shim")
-    (folder / "shim.c").write_text(SHIM)
-    command = [compiler, "-shared", "-fPIC", "-o", str(folder / "shim.so"), str(folder / "shim.c")]
-    subprocess.run(command, check=True, capture_output=True)
-    environ = os.environ | {"LD_PRELOAD": str(folder / "shim.so")}
-    probe = "import fcntl, sys; fcntl.flock(sys.stdin, fcntl.LOCK_EX)"
-    done = subprocess.run([sys.executable, "-c", probe], env=environ, capture_output=True, text=True, check=False)
-    assert "No locks available" in done.stderr
-    return environ
 
 
 def test_leases_live_without_flock(tmp_path, without_flock):

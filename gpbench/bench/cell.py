@@ -32,10 +32,11 @@ __all__ = [
     "OriginSpec",
     "SplitSpec",
     "canonical",
+    "generator",
 ]
 
 #: Version of the stored results' format; part of every key.
-FORMAT = 1
+FORMAT = 2
 
 #: Parts of a description, for :meth:`Identity.but_for`: which of the protocol's splits.
 SPLIT = ("split.index", "split.count")
@@ -47,7 +48,7 @@ CONTENT = ("checksum", "likelihood")
 #: The parts of a description, in the order of the stored file.
 _PARTS = (
     "format", "dataset", "checksum", "method", "version", "settings", "likelihood", "limits", "scaling", "split",
-    "seed", "origin",
+    "seed", "source", "changes", "origin",
 )  # fmt: skip
 
 
@@ -63,8 +64,8 @@ class Identity:
     Attributes
     ----------
     description : mapping
-        All that its numbers depend on, as JSON has it. What a cell does not have (an origin) is left out, so that a
-        new part leaves the keys of the cells without it alone.
+        All that its numbers depend on, as JSON has it. What a cell does not have (an origin, a plug-in's source) is
+        left out, so that a new part leaves the keys of the cells without it alone.
     """
 
     description: Mapping[str, Any]
@@ -142,6 +143,11 @@ class Limits:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
+def generator(seed: int, *, index: int) -> np.random.Generator:
+    """A scheme's source of randomness, a function of the seed and the split's index."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index, 0)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SplitSpec:
     """Which division of a data set into training and test rows.
@@ -179,17 +185,21 @@ class OriginSpec:
     key : str
     method, version : str, int
     settings : mapping
+    source : str or None
+        As for :class:`CellSpec`.
     """
 
     key: str
     method: str
     version: int
     settings: Mapping[str, Any] = field(hash=False)
+    source: str | None = None
 
     def description(self) -> dict[str, Any]:
         """As it stands in a result."""
         settings = dict(sorted(self.settings.items()))
-        return {"key": self.key, "method": self.method, "version": self.version, "settings": settings}
+        found = {"key": self.key, "method": self.method, "version": self.version, "settings": settings}
+        return found if self.source is None else {**found, "source": self.source}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +222,10 @@ class CellSpec:
         Name of p(y | f).
     scaling : str
         How the inputs are scaled by the training rows; see :mod:`gpbench.data.scaling`.
+    source : str or None
+        Of a plug-in's method: the hash of its package's source, see :mod:`gpbench.bench.code`.
+    changes : str or None
+        In a checkout with changes: the hash of the changed files that decide on numbers.
     origin : OriginSpec or None
         The cell whose hyper-parameters this one is given.
     """
@@ -226,6 +240,8 @@ class CellSpec:
     seed: int
     likelihood: str
     scaling: str = "standard"
+    source: str | None = None
+    changes: str | None = None
     origin: OriginSpec | None = None
 
     def identity(self) -> Identity:
@@ -242,6 +258,8 @@ class CellSpec:
             "scaling": self.scaling,
             "split": self.split.description(),
             "seed": self.seed,
+            "source": self.source,
+            "changes": self.changes,
             "origin": None if self.origin is None else self.origin.description(),
         }
         return Identity({name: found[name] for name in _PARTS if found[name] is not None})
@@ -258,4 +276,4 @@ class CellSpec:
 
     def generator(self) -> np.random.Generator:
         """The scheme's source of randomness, a function of the seed and the split's index."""
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.split.index, 0)))
+        return generator(self.seed, index=self.split.index)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.cell import CellSpec, OriginSpec
+from gpbench.bench.code import changes, source_of
 from gpbench.bench.method import origin_name
 from gpbench.bench.methods import methods as all_methods
 from gpbench.errors import DataError, UsageError, unknown_name
@@ -36,6 +37,7 @@ __all__ = [
     "check_origin",
     "choose",
     "learned_in",
+    "learned_of",
     "origin_of",
     "parse_assignments",
     "shared_settings",
@@ -88,7 +90,13 @@ class Choice:
         origin = None
         if self.origin is not None:
             theirs = self.origin.cell(dataset, limits=limits, split=split, seed=seed, scaling=scaling)
-            origin = OriginSpec(key=theirs.key, method=theirs.method, version=theirs.version, settings=theirs.settings)
+            origin = OriginSpec(
+                key=theirs.key,
+                method=theirs.method,
+                version=theirs.version,
+                settings=theirs.settings,
+                source=theirs.source,
+            )
         if isinstance(dataset, str):
             name, checksum, likelihood = dataset, "", ""
         else:
@@ -104,6 +112,8 @@ class Choice:
             seed=seed,
             likelihood=likelihood,
             scaling=scaling,
+            source=source_of(self.method),
+            changes=changes(),
             origin=origin,
         )
 
@@ -258,7 +268,9 @@ def check_origin(method: Method, settings: Mapping[str, Any], origin: Choice) ->
         raise UsageError(f"{where} expects the kernel {wanted}, as {method.id} has it; {origin.method.id} has {got}")
 
 
-def check_likelihoods(choice: Choice, own: Likelihood, origins: Likelihood, *, dataset: Dataset) -> None:
+def check_likelihoods(
+    choice: Choice, own: Likelihood, origins: Likelihood, *, dataset: str, task: str, classes: int
+) -> None:
     """See that there is one latent function, and that what is learned of the origin's likelihood can be handed on.
 
     Raises
@@ -268,12 +280,12 @@ def check_likelihoods(choice: Choice, own: Likelihood, origins: Likelihood, *, d
         same, and are not of two classes, which have no parameters.
     """
     assert choice.origin is not None
-    where = f"method {choice.method.id} on {dataset.id}: hyperparameters={choice.settings['hyperparameters']}"
+    where = f"method {choice.method.id} on {dataset}: hyperparameters={choice.settings['hyperparameters']}"
     for each, likelihood in ((choice, own), (choice.origin, origins)):
-        number = likelihood.n_latent(len(dataset.classes))
+        number = likelihood.n_latent(classes)
         if number != 1:
             raise UsageError(f"{where} expects one latent function; {each.method.id} has {number}")
-    if own.name != origins.name and dataset.task != "binary":
+    if own.name != origins.name and task != "binary":
         raise UsageError(f"{where} expects the likelihood {own.name} of {choice.origin.method.id}; got {origins.name}")
 
 
@@ -287,10 +299,21 @@ def learned_in(store: Store, key: str) -> Learned:
     DataError
         It left no kernel, or several.
     """
-    about = meta_of(store.arrays(key, names=(META,)))
+    return learned_of(store.arrays(key, names=(META,)), what=f"cell {key}")
+
+
+def learned_of(arrays: Mapping[str, Any], *, what: str) -> Learned:
+    """The hyper-parameters of a packed posterior.
+
+    Raises
+    ------
+    DataError
+        It has no kernel, or several; the message begins with ``what``.
+    """
+    about = meta_of(arrays)
     latents = about.get("latents", [])
     if len(latents) != 1:
-        raise DataError(f"cell {key} was to leave the kernel of one latent function; it left {len(latents)}")
+        raise DataError(f"{what} was to leave the kernel of one latent function; it left {len(latents)}")
     (latent,) = latents
     return Learned(kernel=latent["kernel"], likelihood=about["likelihood"], mean=latent["mean"])
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.data.scaling import ScaledRows, scaling_of
+from gpbench.data.record import fitted
+from gpbench.data.scaling import ScaledRows
 from gpbench.data.splits import Protocol
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.cell import CellSpec
     from gpbench.data.dataset import Dataset
+    from gpbench.data.record import Preparation
     from gpbench.model.rows import Array, Labels, Rows
 
 __all__ = ["MATERIALISED_BYTES", "Division", "MappedRows", "divide", "mapped"]
@@ -54,8 +56,8 @@ class Division:
     rows : str
         Where the training rows are: ``"memory"``, ``"memory-mapped"`` (scaled beforehand, in a temporary file), or
         ``"scaled on demand"`` (there was no room for that file; scaling is then on the clock).
-    constant_columns : int
-        Columns that do not vary over the training rows; scaled, they are 0.
+    preparation : Preparation
+        How a raw row becomes one of these.
     """
 
     X: Rows
@@ -65,7 +67,17 @@ class Division:
     active: Array | None
     y_active: Labels | None
     rows: str
-    constant_columns: int
+    preparation: Preparation
+
+    def said(self) -> dict[str, Any]:
+        """What the training rows decided, for the record: columns that do not vary, and what filled missing values."""
+        scaling = self.preparation.scaling
+        assert scaling is not None
+        found: dict[str, Any] = {"constant_columns": int(scaling.constant.sum())}
+        if scaling.fill is not None:
+            names = self.preparation.names
+            found["fillings"] = {name: float(value) for name, value in zip(names, scaling.fill, strict=True)}
+        return found
 
 
 def divide(dataset: Dataset, spec: CellSpec) -> Division:
@@ -76,7 +88,7 @@ def divide(dataset: Dataset, spec: CellSpec) -> Division:
     UsageError
         The split or the scaling does not exist.
     DataError
-        Inputs too large to scale.
+        Inputs too large to scale, or none that varies over the training rows.
     """
     protocol = Protocol.parse(spec.split.protocol)
     split = protocol.split(
@@ -86,7 +98,9 @@ def divide(dataset: Dataset, spec: CellSpec) -> Division:
         test_rows=spec.limits.test_rows,
         train_rows=spec.limits.train_rows,
     )
-    scaling = scaling_of(spec.scaling, dataset.X, rows=split.train)
+    preparation = fitted(dataset, rows=split.train, scaling=spec.scaling)
+    scaling = preparation.scaling
+    assert scaling is not None
     test = ScaledRows(dataset.X, split.test, scaling)
     X_test = test.array() if _fits(test) else test  # tested off the clock in any case
     X, where = _training_rows(dataset, ScaledRows(dataset.X, split.train, scaling))
@@ -99,7 +113,7 @@ def divide(dataset: Dataset, spec: CellSpec) -> Division:
         active=active,
         y_active=None if split.active is None else np.asarray(dataset.y[split.active]),
         rows=where,
-        constant_columns=int(scaling.constant.sum()),
+        preparation=preparation,
     )
 
 

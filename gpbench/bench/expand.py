@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.cell import Limits, SplitSpec
 from gpbench.bench.choices import check_likelihoods
-from gpbench.bench.runner import Task, inducing_rule
-from gpbench.bench.sources import Source, opened
+from gpbench.bench.runner import Bounds, Task, inducing_rule
+from gpbench.bench.sources import Source, drawn, opened
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
 from gpbench.schemes.settings import KernelSettings
@@ -48,6 +48,8 @@ class Request:
         These splits alone, from 0; all by default.
     threads, jobs : int
         Threads of a cell, and cells at a time.
+    bounds : Bounds
+        What a cell may not exceed.
     """
 
     choices: Sequence[Choice]
@@ -59,6 +61,7 @@ class Request:
     indices: Sequence[int] | None = None
     threads: int = 1
     jobs: int = 1
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 def expand(request: Request, progress: Progress | None = None) -> list[Task]:
@@ -86,7 +89,8 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
         choice.method.build(choice.settings)  # settings that contradict one another are said before data are fetched
     tasks: list[Task] = []
     seen: set[tuple[str, str]] = set()
-    for source in request.sources:
+    for place in request.sources:
+        source = drawn(place, request.split)
         dataset = opened(source, progress)
         if (dataset.id, dataset.checksum) in seen:
             raise UsageError(f"data set {dataset.id} is named twice")
@@ -110,7 +114,13 @@ def _task(request: Request, choice: Choice, dataset: Dataset, *, source: Source,
         origin = _task(request, choice.origin, dataset, source=source, split=split)
     spec = choice.cell(dataset, limits=request.limits, split=split, seed=request.seed, scaling=request.scaling)
     return Task(
-        spec=spec, method=choice.method, source=source, threads=request.threads, jobs=request.jobs, origin=origin
+        spec=spec,
+        method=choice.method,
+        source=source,
+        threads=request.threads,
+        jobs=request.jobs,
+        bounds=request.bounds,
+        origin=origin,
     )
 
 
@@ -126,7 +136,14 @@ def _check_choice(choice: Choice, dataset: Dataset, protocol: Protocol, *, rows:
         _check_inducing(choice, dataset, protocol, rows=rows)
     if choice.origin is not None:
         _check_choice(choice.origin, dataset, protocol, rows=rows)
-        check_likelihoods(choice, likelihood, choice.origin.likelihood(dataset), dataset=dataset)
+        check_likelihoods(
+            choice,
+            likelihood,
+            choice.origin.likelihood(dataset),
+            dataset=dataset.id,
+            task=dataset.task,
+            classes=len(dataset.classes),
+        )
 
 
 def _indices(request: Request, count: int, dataset: Dataset) -> Sequence[int]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np  # noqa: F401  # loads its BLAS, so that it is seen
 import scipy.linalg  # noqa: F401  # the same
 
+from gpbench.bench.code import changes, code, plugins
 from gpbench.bench.methods import plugin_problems
-from gpbench.bench.provenance import PACKAGES, code, machine, versions
+from gpbench.bench.metrics import metric_problems
+from gpbench.bench.provenance import PACKAGES, machine, versions
 from gpbench.bench.store import Store
 from gpbench.bench.threads import pools
 from gpbench.errors import StoreError
@@ -36,11 +38,13 @@ def health(config: Config) -> dict[str, Any]:
     data = _folder(config.data)
     mirror = _mirror(config.mirror)
     store = _store(config.store)
-    warnings = [*thread_warnings(blas), *(str(problem) for problem in plugin_problems())]
+    warnings = [*thread_warnings(blas), *(str(problem) for problem in (*plugin_problems(), *metric_problems()))]
     for part in (data, mirror, store):
         warnings += part.pop("warnings")
     return {
         **code(),
+        "changes": changes(),
+        "plugins": plugins(),
         "python": platform.python_version(),
         "packages": versions(PACKAGES + _OTHERS),
         "extras": versions(_EXTRAS),
@@ -65,14 +69,16 @@ def thread_warnings(blas: Sequence[dict[str, Any]]) -> list[str]:
 
 def lines(found: dict[str, Any]) -> list[str]:
     """The same for people, a line each."""
-    commit = found["commit"]
+    commit, changed = found["commit"], found["changes"]
     state = "" if commit is None else f" (commit {commit[:12]}{', with changes' if found['dirty'] else ''})"
     text = [
         f"gpbench    {found['gpbench']}{state}",
         f"python     {found['python']} on {found['platform']}",
         f"processor  {found['cpu']}, {found['cores']} cores ({found['logical_cores']} logical)",
         f"memory     {found['memory_gb']} GB",
+        *([] if changed is None else [f"changes    {changed}: files that decide on numbers are not committed"]),
         "packages   " + ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items()),
+        "plug-ins   " + (", ".join(f"{name} {version}" for name, version in found["plugins"].items()) or "none"),
         "extras     " + ", ".join(f"{name} {version or 'not installed'}" for name, version in found["extras"].items()),
     ]
     for pool in found["blas"]:
@@ -139,4 +145,5 @@ def _store(place: Path) -> dict[str, Any]:
     except StoreError as error:
         found["warnings"].append(str(error))
     found["warnings"] += store.problems
-    return {**found, "cells": dict(sorted(counts.items()))}
+    others = {f"of format {name}": number for name, number in store.others.items()}
+    return {**found, "cells": dict(sorted({**counts, **others}.items()))}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpbench.errors import PluginError, UsageError, unknown_name
+from gpbench.errors import MissingExtra, PluginError, UsageError, unknown_name
 from gpbench.schemes.base import Scheme, Setting, settings_of
 
 if TYPE_CHECKING:
@@ -37,11 +37,12 @@ class Timing:
     steps_fixed : int or None
         The same where the hyper-parameters are not learned; None: as many.
     overhead : float
-        Seconds of a step beyond its linear algebra, for each latent function.
+        Seconds of a step beyond its linear algebra, for each latent function; of a whole training without a kernel.
     per_input : float
         Seconds for each input of each row of a step.
     load : float
-        Seconds of a step's linear algebra, as a multiple of what they are at 4e9 operations a second.
+        Seconds of a step's linear algebra, as a multiple of what they are at 4e9 operations a second; without a kernel
+        those of 100 operations for each number in X.
     """
 
     steps: int | None = None
@@ -139,8 +140,8 @@ class Method:
             absent = error.name if isinstance(error, ModuleNotFoundError) else None
             if self.extra is not None and absent is not None and absent.partition(".")[0] != "gpbench":
                 remedy = f'pip install "gpbench[{self.extra}]"'
-                raise UsageError(
-                    f"method {self.id} needs a package that is not installed ({error}); {remedy}"
+                raise MissingExtra(
+                    f"method {self.id} needs a package that is not installed ({error}); {remedy}", extra=self.extra
                 ) from error
             raise PluginError(f"the scheme {self.scheme} of method {self.id} cannot be imported: {error}") from error
         except AttributeError as error:

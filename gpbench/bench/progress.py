@@ -49,6 +49,12 @@ class Progress:
                 self._limit = task.spec.limits.seconds
             if event.stored and self._line.live:
                 self._line.say(f"{event.stored} of {event.total} cells are stored already")
+        elif event.kind == "waiting":
+            self._line.show(f"[{self._ended}/{event.total}] {event.label}")
+        elif event.task is not None and event.kind == "elsewhere":
+            self._ended += 1
+            self._waiting[_kind(event.task)] -= 1
+            self._show(event)
         elif event.task is not None and event.kind == "start":
             self._started[event.task.spec.key] = self._clock()
             self._show(event)
@@ -82,7 +88,7 @@ class Progress:
         assert event.task is not None
         left = self.left(event.task.jobs)
         words = f"[{self._ended}/{event.total}] {event.label}"
-        if event.kind == "end" and event.result is not None and event.result.finished:
+        if event.kind in {"end", "elsewhere"} and event.result is not None and event.result.finished:
             words += f": NLL {event.result.metrics['nll']:.4f}"
         if left is not None and self._ended < event.total:
             words += f"; about {duration(left)} left"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
-import subprocess
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -13,11 +11,10 @@ from typing import Any
 
 import psutil
 
-from gpbench import __version__
+from gpbench.bench.code import code, plugins
 from gpbench.bench.threads import pools
-from gpbench.config import checkout
 
-__all__ = ["PACKAGES", "code", "machine", "now", "provenance", "versions"]
+__all__ = ["PACKAGES", "machine", "now", "provenance", "versions"]
 
 #: Packages whose versions can change a number.
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "threadpoolctl")
@@ -44,6 +41,7 @@ def provenance(*, threads: int, jobs: int, start: str, end: str) -> dict[str, An
         **code(),
         "python": platform.python_version(),
         "packages": versions(PACKAGES),
+        "plugins": plugins(),
         "blas": [{name: value for name, value in pool.items() if name != "threads"} for pool in pools()],
         **machine(),
         "threads": threads,
@@ -63,28 +61,6 @@ def versions(names: tuple[str, ...]) -> dict[str, str | None]:
         except PackageNotFoundError:
             found[name] = None
     return found
-
-
-@cache
-def code() -> dict[str, Any]:
-    """Version of gpbench; in a checkout with git also the commit, and whether the package differs from it."""
-    root = checkout()
-    commit = None if root is None else _git(root, "rev-parse", "HEAD")
-    changes = None if commit is None or root is None else _git(root, "status", "--porcelain", "--", "gpbench")
-    return {"gpbench": __version__, "commit": commit, "dirty": None if changes is None else bool(changes)}
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    """What git says; None where there is no git, or the folder is no repository of its own."""
-    program = shutil.which("git")
-    if program is None or not (root / ".git").exists():
-        return None
-    command = [program, "-C", str(root), "--no-optional-locks", *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603  # no shell, fixed words
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 @cache

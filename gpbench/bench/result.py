@@ -2,10 +2,11 @@
 
 ::
 
-    {"format": 1, "key": "...", "status": "ok",
+    {"format": 2, "key": "...", "status": "ok",
      "dataset": ..., "checksum": ..., "method": ..., "version": ..., "settings": {...}, "likelihood": ...,
-     "limits": {...}, "scaling": ..., "split": {...}, "seed": 0, "origin": {...},     # the cell's description
-     "stopped_by": "converged",
+     "limits": {...}, "scaling": ..., "split": {...}, "seed": 0,
+     "source": "...", "changes": "...", "origin": {...},     # where it has them; all this is the cell's description
+     "stopped_by": "converged", "clock": "processor",
      "metrics": {"nll": .., "error": .., "train_seconds": .., ...},
      "trace": {"seconds": [], "iteration": [], "nll": [], "error": [], "bound": []},
      "provenance": {...}, "problem": null,
@@ -34,6 +35,14 @@ __all__ = ["COLUMNS", "STATUSES", "FormatError", "Problem", "Result"]
 #: How a cell can end.
 STATUSES = ("ok", "failed", "timeout", "interrupted")
 
+#: Which seconds are training seconds: of the processor, or of the wall; see :mod:`gpbench.bench.clock`.
+CLOCKS = ("processor", "wall")
+
+#: Wall and processor seconds of one thread that are further apart than this share are told.
+APART = 0.2
+#: Seconds between them at least: a page fault of a cell of milliseconds is no busy machine.
+APART_SECONDS = 0.01
+
 #: The columns of a trace.
 COLUMNS = ("seconds", "iteration", "nll", "error", "bound")
 
@@ -47,8 +56,22 @@ _TOO_LARGE = 2**1023
 _OUTCOME = ("key", "status", "stopped_by", "metrics", "trace", "provenance", "problem")
 
 
+#: Parts of the description that are left out where a cell does not have them.
+_OPTIONAL = {"source", "changes", "origin"}
+
+
 class FormatError(StoreError):
-    """A result of another format than this one: an earlier or a later gpbench wrote it."""
+    """A result of another format than this one: an earlier or a later gpbench wrote it.
+
+    Attributes
+    ----------
+    found : str
+        The format that it has, in words.
+    """
+
+    def __init__(self, found: object) -> None:
+        self.found = shortened(found)
+        super().__init__(f"its format must be {FORMAT}; got {self.found}")
 
 
 @dataclass(frozen=True)
@@ -78,6 +101,8 @@ class Result(CellSpec):
         One of :data:`STATUSES`.
     stopped_by : str or None
         Why training ended; None unless the cell ended well.
+    clock : str or None
+        Which seconds ``train_seconds``, the trace and the limit on seconds count, of :data:`CLOCKS`.
     metrics : mapping of str to number or None
         ``nll``, ``error``, ``train_seconds`` and others; what a scheme did not tell is None or absent.
     trace : mapping of str to sequence
@@ -92,6 +117,7 @@ class Result(CellSpec):
 
     status: str
     stopped_by: str | None = None
+    clock: str | None = None
     metrics: Mapping[str, float | None] = field(hash=False)
     trace: Mapping[str, Sequence[Any]] = field(hash=False)
     provenance: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -116,6 +142,18 @@ class Result(CellSpec):
         return self.status == "ok"
 
     @property
+    def disturbance(self) -> float | None:
+        """Wall seconds of training as a multiple of processor seconds, where one thread's are a fifth apart; else None.
+
+        Above one: the machine was busy, or waited for its disk. Below one: more threads ran than were asked for.
+        """
+        wall, cpu = self.metrics.get("wall_seconds"), self.metrics.get("cpu_seconds")
+        if self.clock != "processor" or not wall or not cpu:
+            return None
+        apart = abs(wall - cpu)
+        return wall / cpu if apart > APART * min(wall, cpu) and apart > APART_SECONDS else None
+
+    @property
     def cpu(self) -> str:
         """The processor's model; ``unknown`` where it was not recorded."""
         return str(self.provenance.get("cpu", "unknown"))
@@ -131,6 +169,13 @@ class Result(CellSpec):
         return int(self.provenance.get("jobs", 1))
 
     @property
+    def decisions(self) -> list[str]:
+        """What preparation decided about the data set by itself."""
+        data = self.provenance.get("data")
+        found = data.get("decisions") if isinstance(data, dict) else None
+        return [str(words) for words in found] if isinstance(found, list) else []
+
+    @property
     def ended(self) -> str:
         """When it ended: UTC, ISO 8601, which sorts by time; empty where it was not recorded."""
         return str(self.provenance.get("end", ""))
@@ -144,6 +189,7 @@ class Result(CellSpec):
             "status": self.status,
             **description,
             "stopped_by": self.stopped_by,
+            "clock": self.clock,
             "metrics": dict(self.metrics),
             "trace": {name: list(column) for name, column in self.trace.items()},
             "provenance": dict(self.provenance),
@@ -172,12 +218,13 @@ class Result(CellSpec):
             raise StoreError(f"expected a result, a table of JSON; got {shortened(content)}")
         number = content.get("format")
         if type(number) is not int or number != FORMAT:
-            raise FormatError(f"its format must be {FORMAT}; got {shortened(number)}")
+            raise FormatError(number)
         described = {each.name for each in fields(CellSpec)}
-        if missing := [name for name in (*_OUTCOME, *described - {"origin"}) if name not in content]:
+        if missing := [name for name in (*_OUTCOME, *described - _OPTIONAL) if name not in content]:
             raise StoreError(f"it lacks {', '.join(sorted(missing))}")
         table = Table({name: value for name, value in content.items() if value is not None}, error=StoreError)
-        table.only((*described, *_OUTCOME, "format", "arrays_sha256", "digest"), kind=f"field of format {FORMAT}")
+        others = ("clock", "format", "arrays_sha256", "digest")
+        table.only((*described, *_OUTCOME, *others), kind=f"field of format {FORMAT}")
         status = table.text("status", among=STATUSES)
         result = cls(
             method=table.text("method"),
@@ -190,9 +237,12 @@ class Result(CellSpec):
             seed=table.integer("seed", least=0),
             likelihood=table.text("likelihood"),
             scaling=table.text("scaling"),
+            source=table.text("source", None),
+            changes=table.text("changes", None),
             origin=table.table("origin").build(OriginSpec) if "origin" in table else None,
             status=status,
             stopped_by=table.text("stopped_by", None),
+            clock=table.text("clock", None, among=CLOCKS),
             metrics=_metrics(table.table("metrics"), finished=status == "ok"),
             trace=_trace(table.table("trace")),
             provenance=_provenance(table.table("provenance")),

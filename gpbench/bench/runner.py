@@ -5,16 +5,20 @@ Whatever happens inside a cell ends in a result, so that a failing cell fails al
 
 from __future__ import annotations
 
+import json
 import math
+import signal
 from dataclasses import dataclass, replace
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.bench.clock import Clock
+from gpbench.bench.calibration import GAUGE
+from gpbench.bench.clock import Clock, clock_for
 from gpbench.bench.division import divide
-from gpbench.bench.memory import peak_rss_mb, reset_peak
+from gpbench.bench.memory import bounded_memory, can_bound_memory, peak_rss_mb, reset_peak
 from gpbench.bench.provenance import now, provenance
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.signals import Terminated, terminable
@@ -31,18 +35,48 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpbench.bench.cell import CellSpec
+    from gpbench.bench.division import Division
     from gpbench.bench.methods import Method
+    from gpbench.bench.watchdog import Board
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Array, Rows
     from gpbench.schemes.base import StoppedBy
     from gpbench.schemes.settings import Learned
 
-__all__ = ["Outcome", "Task", "inducing_rule", "lost", "run_cell"]
+__all__ = ["Bounds", "Outcome", "Task", "as_fit", "inducing_rule", "lost", "run_cell"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 APART = ("startup_seconds", "compile_seconds")
 """Facts that stand beside the training seconds: what a rival's process takes before its clock runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What a cell may not exceed, or it is ended; unlike its limits no part of what it is.
+
+    Attributes
+    ----------
+    hard_seconds : float or None
+        Wall seconds of ``fit``, after which its worker is killed.
+    memory_mb : float or None
+        Address space of its worker, in MB (2**20 bytes).
+
+    Raises
+    ------
+    UsageError
+        A bound is out of range, or cannot be held on this system.
+    """
+
+    hard_seconds: float | None = None
+    memory_mb: float | None = None
+
+    def __post_init__(self) -> None:
+        for value, flag in ((self.hard_seconds, "--hard-limit"), (self.memory_mb, "--memory-limit")):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise UsageError(f"{flag} must be a positive number; got {value}")
+        if self.memory_mb is not None and not can_bound_memory():
+            raise UsageError("--memory-limit needs Linux, which can bound the address space of a process")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +92,7 @@ class Task:
         For the numerical libraries.
     jobs : int
         Cells that run at the same time; recorded.
+    bounds : Bounds
     origin : Task or None
         The cell that must have ended well before this one can run, see :mod:`gpbench.bench.choices`.
     learned : Learned or None
@@ -69,6 +104,7 @@ class Task:
     source: Source
     threads: int = 1
     jobs: int = 1
+    bounds: Bounds = Bounds()
     origin: Task | None = None
     learned: Learned | None = None
 
@@ -91,22 +127,29 @@ class Outcome:
     halted: bool = False
 
 
-def run_cell(task: Task) -> Outcome:
-    """Run a cell; never raises for what happens inside it."""
-    attempt = _Attempt(task)
+def run_cell(task: Task, *, board: Board | None = None) -> Outcome:
+    """Run a cell; never raises for what happens inside it.
+
+    Parameters
+    ----------
+    task : Task
+    board : Board, optional
+        Where the process that watches this one reads how far it is.
+    """
+    attempt = _Attempt(task, board)
     reset_peak()
     try:
         with terminable():
             return attempt.run()
-    except KeyboardInterrupt:
-        return attempt.ended("interrupted", problem=Problem("KeyboardInterrupt", "interrupted by the user"))
     except Terminated:
-        return attempt.ended("timeout", problem=Problem("Terminated", "ended from outside by SIGTERM"))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # a cell fails alone, whatever a plug-in's scheme raises
-        return attempt.ended("failed", problem=Problem(type(error).__name__, str(error)))
+        return attempt.ended("interrupted", problem=Problem("Terminated", "ended from outside by SIGTERM"))
+    except BaseException as error:  # noqa: BLE001  # a cell fails alone, whatever a plug-in's scheme raises
+        if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            return attempt.ended("interrupted", problem=Problem("KeyboardInterrupt", "interrupted by the user"))
+        return attempt.ended("failed", problem=Problem(type(error).__name__, _words(error, task)))
 
 
-def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = False) -> Outcome:
+def lost(task: Task, status: str, *, kind: str, message: str, iteration: int = 0, halted: bool = False) -> Outcome:
     """The outcome of a cell whose process gave none.
 
     Parameters
@@ -116,11 +159,16 @@ def lost(task: Task, status: str, *, kind: str, message: str, halted: bool = Fal
         ``failed``, ``timeout`` or ``interrupted``.
     kind, message : str
         For the result's ``problem``.
+    iteration : int
+        The last one that is known of.
     halted : bool
         As in :class:`Outcome`.
     """
-    outcome = _Attempt(task).ended(status, problem=Problem(kind, message))
-    return Outcome(outcome.result, None, halted)
+    result = _Attempt(task).ended(status, problem=Problem(kind, message)).result
+    unknown = dict.fromkeys(("train_seconds", "wall_seconds", "cpu_seconds", "peak_rss_mb"))
+    metrics = {**result.metrics, **unknown, "iterations": iteration}
+    problem = Problem(kind, message, iteration)
+    return Outcome(replace(result, metrics=metrics, problem=problem), None, halted)
 
 
 def inducing_rule(
@@ -159,19 +207,22 @@ def inducing_rule(
 class _Attempt:
     """One cell being run, with what is known of it at any moment."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, board: Board | None = None) -> None:
         self.task = task
+        self.board = board
         self.start = now()
-        self.clock = Clock()
+        self.clock = Clock(clock_for(task.threads))
         self.watcher: Watcher | None = None
         self.jitter: float | None = None
+        self.look_seconds = 0.0  # processor seconds of all looks, none of which is training
         self.apart: dict[str, Any] = {}
         self.data: dict[str, Any] = {}
 
     def run(self) -> Outcome:
         spec, task = self.task.spec, self.task
         task.method.load()  # what the scheme imports may hold threads of its own, which must be there to be held
-        with one_pool_size(task.threads):
+        with one_pool_size(task.threads), bounded_memory(task.bounds.memory_mb):
+            GAUGE.begin()
             if spec.origin is not None and task.learned is None:
                 raise UsageError(f"cell {spec.key} expects the hyper-parameters of cell {spec.origin.key}; got none")
             scheme = task.method.build(spec.settings, learned=task.learned)
@@ -184,14 +235,21 @@ class _Attempt:
             rows = divide(dataset, spec)
             data = {
                 "notes": list(dataset.notes),
-                "constant_columns": rows.constant_columns,
+                "decisions": list(dataset.decisions),
+                **rows.said(),
                 "rows": len(rows.y),
                 "test_rows": len(rows.y_test),
             }
             self.data = {"rows": rows.rows, "data": data}
             classes = len(dataset.classes)
-            self.watcher = Watcher(self.clock, lambda q: _score(q, rows.X_test, rows.y_test)[:2], limits=spec.limits)
-            self.clock.start()
+            self.watcher = Watcher(
+                self.clock,
+                lambda q: self._score(q, rows.X_test, rows.y_test)[:2],
+                limits=spec.limits,
+                gauge=GAUGE,
+                board=self.board,
+            )
+            self.watcher.begin()
             fitted: Any = scheme.fit(
                 rows.X,
                 rows.y,
@@ -203,13 +261,14 @@ class _Attempt:
                 rng=spec.generator(),
                 on_step=self.watcher,
             )
-            self.clock.stop()
-            return self._finished(_as_fit(fitted), rows.X_test, rows.y_test)
+            self.watcher.end()
+            return self._finished(as_fit(fitted), rows)
 
-    def _finished(self, fit: Fit, X_test: Rows, y_test: npt.NDArray[Any]) -> Outcome:
+    def _finished(self, fit: Fit, division: Division) -> Outcome:
+        X_test, y_test = division.X_test, division.y_test
         watcher, posterior, facts = self.watcher, fit.posterior, fit.facts
         assert watcher is not None
-        nll, error, predicted = _score(posterior, X_test, y_test)
+        nll, error, predicted = self._score(posterior, X_test, y_test)
         self.jitter = _number(fit.jitter)
         bound = watcher.bound if watcher.bound is not None else _number(fit.bound)
         watcher.trace.add(seconds=self.clock.seconds, iteration=watcher.iteration, nll=nll, error=error, bound=bound)
@@ -218,6 +277,7 @@ class _Attempt:
         arrays = dict(posterior.arrays())
         arrays["test_mean" if predicted.ndim == 1 else "test_probabilities"] = predicted
         arrays["y_test"] = y_test
+        arrays["preparation"] = np.array(json.dumps(division.preparation.to_json()))
         check_arrays(arrays)
         if isinstance(posterior, Posterior):  # duplicate rows can make fewer inducing inputs than were asked for
             self.data["data"]["inducing"] = len(posterior.latents[0].Z)
@@ -228,6 +288,14 @@ class _Attempt:
         stopped_by = _stopped_by(fit.stopped_by, watcher.stopped_by)
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)
+
+    def _score(self, posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:
+        """NLL, error, and predictions for the test rows."""
+        begin = process_time()
+        log_density, error, predicted = posterior.score(X, y)
+        found = -float(np.mean(log_density)), float(np.mean(error)), predicted
+        self.look_seconds += process_time() - begin
+        return found
 
     def ended(
         self,
@@ -247,10 +315,12 @@ class _Attempt:
             spec,
             status=status,
             stopped_by=stopped_by,
+            clock=self.clock.counts,
             metrics={
                 "nll": nll,
                 "error": error,
                 "train_seconds": self.clock.seconds,
+                "wall_seconds": self.clock.wall_seconds,
                 "cpu_seconds": self.clock.cpu_seconds,
                 "iterations": iterations,
                 "bound": _number(bound),
@@ -261,18 +331,28 @@ class _Attempt:
             trace=(watcher.trace if watcher is not None else Trace()).columns(),
             provenance={
                 **provenance(threads=self.task.threads, jobs=self.task.jobs, start=self.start, end=now()),
+                **({} if self.watcher is None else {"calibration": GAUGE.record(), "look_seconds": self.look_seconds}),
                 **self.data,
             },
             problem=None if problem is None else replace(problem, iteration=iterations),
         )
-        return Outcome(result, None, halted=status in {"interrupted", "timeout"})
+        return Outcome(result, None, halted=status == "interrupted")
 
 
-def _as_fit(fitted: Any) -> Fit:
+def as_fit(fitted: Any) -> Fit:
     """What ``fit`` gave; a bare posterior, which a plug-in's scheme may give, does not say how training ended."""
     if isinstance(fitted, Fit):
         return fitted
     return Fit(posterior=fitted, stopped_by="unknown")
+
+
+def _words(error: BaseException, task: Task) -> str:
+    """An error's message; that memory was used up says what it was bounded to."""
+    words = str(error)
+    if isinstance(error, MemoryError) and task.bounds.memory_mb is not None:
+        bound = f"its address space was bounded to {task.bounds.memory_mb:g} MB"
+        return f"{words}; {bound}" if words else f"memory was used up; {bound}"
+    return words
 
 
 def _stopped_by(own: StoppedBy, watchers: str | None) -> str:
@@ -283,9 +363,3 @@ def _stopped_by(own: StoppedBy, watchers: str | None) -> str:
 def _number(value: Any) -> float | None:
     """A fact as a plain float that JSON takes; None where it is absent or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _score(posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:
-    """NLL, error, and predictions for the test rows."""
-    log_density, error, predicted = posterior.score(X, y)
-    return -float(np.mean(log_density)), float(np.mean(error)), predicted

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gpbench.data import generators
+from gpbench.data import generators, splits
 from gpbench.data.catalogue import entries
+from gpbench.data.options import FileOptions
 from gpbench.errors import DataUnavailable, UsageError
 
 if TYPE_CHECKING:
@@ -17,10 +18,29 @@ if TYPE_CHECKING:
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
 
-__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "opened", "sources"]
+__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "decisions", "drawn", "opened", "sources"]
 
 #: Endings that mean a file of the user's own, even where it does not exist.
-_FILE_ENDINGS = (".csv", ".tsv", ".parquet", ".arff", ".libsvm", ".svm", ".npz", ".txt", ".data", ".gz", ".bz2", ".xz")
+_FILE_ENDINGS = (
+    ".csv",
+    ".tsv",
+    ".parquet",
+    ".arff",
+    ".libsvm",
+    ".svm",
+    ".npz",
+    ".txt",
+    ".data",
+    ".gz",
+    ".bz2",
+    ".xz",
+    ".zst",
+    ".zip",
+    ".pq",
+    ".dat",
+    ".svmlight",
+    ".z",
+)
 
 
 class Source(Protocol):
@@ -48,17 +68,20 @@ class CatalogueSource:
     folder : Path
         The data folder.
     mirror : str or None
+    draws : int
+        Of a generated data set: so many of it, one after another.
     """
 
     name: str
     folder: Path
     mirror: str | None
+    draws: int = 1
 
     def load(self, progress: Progress | None = None) -> Dataset:
         """Open the data set, downloading and preparing it where that has not been done."""
         from gpbench.data.load import load  # noqa: PLC0415  # pandas is heavy
 
-        return load(self.name, folder=self.folder, mirror=self.mirror, progress=progress)
+        return load(self.name, folder=self.folder, mirror=self.mirror, progress=progress, draws=self.draws)
 
 
 @dataclass(frozen=True)
@@ -69,16 +92,14 @@ class FileSource:
     ----------
     path : Path
         Absolute.
-    target, task, impute : str or None
-        As for :func:`gpbench.data.userfile.load_file`.
+    options : FileOptions
+        How it is read.
     cache : Path
         Where the prepared form is kept.
     """
 
     path: Path
-    target: str | None
-    task: str | None
-    impute: str | None
+    options: FileOptions
     cache: Path
 
     def load(self, progress: Progress | None = None) -> Dataset:
@@ -88,9 +109,7 @@ class FileSource:
         label = f"reading {self.path.name}"
         return load_file(
             self.path,
-            target=self.target,
-            task=self.task,
-            impute=self.impute,
+            options=self.options,
             cache=self.cache,
             progress=None if progress is None else lambda done, total: progress(label, done, total),
         )
@@ -100,9 +119,7 @@ def sources(
     names: Sequence[str],
     config: Config,
     *,
-    target: str | None = None,
-    task: str | None = None,
-    impute: str | None = None,
+    options: FileOptions | None = None,
 ) -> list[Source]:
     """The sources that names on the command line mean.
 
@@ -113,7 +130,7 @@ def sources(
     ----------
     names : sequence of str
     config : Config
-    target, task, impute : str or None
+    options : FileOptions, optional
         How to read the files among them.
 
     Raises
@@ -123,18 +140,61 @@ def sources(
     DataUnavailable
         A name is evidently a file's, and there is none.
     """
+    options = options or FileOptions()
     found: list[Source] = []
     for name in names:
-        path = Path(name).expanduser()
-        if path.is_file() and not _is_catalogued(name, path):
-            found.append(FileSource(path.resolve(), target, task, impute, config.data))
+        path, archive, member = _path(name), *_archive(name)
+        if archive is not None and not path.is_file():
+            found.append(FileSource(archive.resolve(), replace(options, member=member), config.data))
+        elif path.is_file() and not _is_catalogued(name, path):
+            found.append(FileSource(path.resolve(), options, config.data))
         else:
             found.append(_catalogued(name, path, config))
     if not any(isinstance(each, FileSource) for each in found):
-        for option, value in {"target": target, "task": task, "impute": impute}.items():
-            if value is not None:
-                raise UsageError(f"--{option} {value} says how to read a file, and no --dataset is a file")
+        for flag in options.given():
+            raise UsageError(f"{flag} says how to read a file, and no --dataset is a file")
     return found
+
+
+def drawn(place: Source, split: str) -> Source:
+    """The source that a split asks for: of ``draws:R`` all R data sets, of any other the one that is given.
+
+    Raises
+    ------
+    UsageError
+        Draws of a data set that is not generated.
+    """
+    protocol = splits.Protocol.parse(split)
+    if protocol.kind != "draws":
+        return place
+    if not isinstance(place, CatalogueSource) or generators.parse(place.name)[0] not in generators.GENERATORS:
+        known = ", ".join(generators.GENERATORS)
+        raise UsageError(f"split {protocol.text} is of generated data sets ({known}); got {_name(place)}")
+    return replace(place, draws=protocol.parts)
+
+
+def _name(place: Source) -> str:
+    return place.name if isinstance(place, CatalogueSource) else str(getattr(place, "path", place))
+
+
+def decisions(places: Sequence[Source]) -> list[str]:
+    """What preparation decided about each data set by itself, in words, for the eyes of whoever reads its numbers."""
+    sets = [opened(place) for place in places]
+    return [f"{dataset.id}: {words}" for dataset in sets for words in dataset.decisions]
+
+
+def _path(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # ~somebody who is unknown here
+        return Path(name)
+
+
+def _archive(name: str) -> tuple[Path | None, str]:
+    """The archive and the member that ``ARCHIVE::MEMBER`` means; no archive where there is none."""
+    file, colons, member = name.partition("::")
+    path = _path(file)
+    return (path, member) if colons and member and path.is_file() else (None, "")
 
 
 def dataset_id(name: str) -> str:
@@ -162,6 +222,9 @@ def _is_catalogued(name: str, path: Path) -> bool:
 
 
 def _catalogued(name: str, path: Path, config: Config) -> CatalogueSource:
+    if path.exists() and not _is_catalogued(name, path):
+        found = "a folder" if path.is_dir() else "no plain file"
+        raise DataUnavailable(f"{name} is {found}; --dataset takes a catalogue id or a file")
     if path.suffix.lower() in _FILE_ENDINGS or path.is_absolute() or name.startswith((".", "~")):
         raise DataUnavailable(f"there is no file {name}; --dataset takes a catalogue id or a file that exists")
     from gpbench.data.load import known  # noqa: PLC0415  # pandas is heavy
@@ -171,16 +234,23 @@ def _catalogued(name: str, path: Path, config: Config) -> CatalogueSource:
 
 
 def opened(place: Source, progress: Progress | None = None) -> Dataset:
-    """The data set of a source, opened once in a process (its rows are memory-mapped).
+    """The data set of a source (its rows are memory-mapped); of the latest ones, which a process keeps open.
 
     Raises
     ------
     DataError
         It cannot be had or read.
     """
-    if place not in _opened:
-        _opened[place] = place.load(progress)
-    return _opened[place]
+    dataset = _opened.pop(place, None)
+    if dataset is None:
+        dataset = place.load(progress)
+    _opened[place] = dataset
+    while len(_opened) > KEPT:
+        del _opened[next(iter(_opened))]  # the one that was asked for longest ago
+    return dataset
 
+
+KEPT = 2
+"""Data sets that stay open: cells come data set by data set."""
 
 _opened: dict[Source, Dataset] = {}

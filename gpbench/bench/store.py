@@ -2,7 +2,11 @@
 
 A file is written under a temporary name, synced and renamed, the npz before the JSON: what bears a final name is whole,
 and a JSON of a finished cell implies its npz. Each JSON holds a digest of itself and one of its npz, so that a
-damaged file is known as such; it is set aside under ``*.damaged``, reported, and its cell runs again.
+damaged file is known as such. Whatever stands at a cell's place and is no whole result (a pipe or a folder, too) is
+set aside under ``*.damaged`` where the cell is to run, and passed over where it is read; both are reported.
+
+Several processes may use one store. A pair of files is written and judged under a lease, so that a JSON of one never
+stands beside an npz of another, and who runs a cell claims it (:meth:`Store.claim`).
 """
 
 from __future__ import annotations
@@ -11,9 +15,12 @@ import hashlib
 import json
 import os
 import socket
-from contextlib import suppress
+import stat
+from collections import Counter
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from io import BytesIO
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,12 +30,16 @@ import psutil
 from gpbench.bench.cell import FORMAT
 from gpbench.bench.result import FormatError, Result
 from gpbench.errors import StoreError, reason
+from gpbench.leases import Lease, alone, holder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["Store", "check_arrays"]
+
+#: Bytes of JSON; no result comes near.
+_LARGEST = 2**26
 
 
 class Store:
@@ -43,11 +54,14 @@ class Store:
     ----------
     problems : list of str
         What was found damaged, one sentence each, and how many results there are of other formats.
+    others : Counter
+        Format -> how many results there are of it, of those that are not :data:`~gpbench.bench.cell.FORMAT`.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.problems: list[str] = []
+        self.others: Counter[str] = Counter()
 
     def get(self, key: str) -> Result | None:
         """The stored result of a cell whose files are whole; None where there is none.
@@ -61,19 +75,56 @@ class Store:
         """
         path = self.folder / f"{key}.json"
         try:
-            if not path.exists():
-                return None
-            result = _read(path)
-            _check_arrays_of(result, path)
+            return _whole(path)
+        except (OSError, _DamagedError, FormatError) as failure:
+            if isinstance(failure, OSError) and not _readable(self.folder):
+                raise self._error("read", failure) from failure
+        # It is damaged, or another process is writing it.
+        with self.alone(path.name):
+            try:
+                return _whole(path)
+            except OSError as error:
+                self._set_aside(path, f"it cannot be read: {error.strerror or error}")
+            except (_DamagedError, FormatError) as damage:  # of another format its key would be another one
+                self._set_aside(path, str(damage))
+        return None
+
+    def claim(self, key: str) -> Lease | None:
+        """The right to run a cell, which one process has at a time; None where another one has it.
+
+        Raises
+        ------
+        StoreError
+            The folder cannot be read or written.
+        """
+        try:
+            return Lease.take(self.folder / f"{key}.cell")
         except OSError as error:
-            if not _readable(self.folder):
-                raise self._error("read", error) from error
-            self._set_aside(key, f"it cannot be read: {error.strerror or error}")
-            return None
-        except (_DamagedError, FormatError) as damage:  # of another format its key would be another one
-            self._set_aside(key, str(damage))
-            return None
-        return result
+            raise self._error("write", error) from error
+
+    def claimed_by(self, key: str) -> str:
+        """Who has the right to run a cell, in words."""
+        try:
+            holder = holder_of(self.folder / f"{key}.cell")
+        except OSError:
+            holder = None
+        return "another process" if holder is None else str(holder)
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[Lease]:
+        """Hold a name in the store against other processes; wait for those that came first.
+
+        Raises
+        ------
+        StoreError
+            The folder cannot be made, read or written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with alone(self.folder / name) as lease:
+                yield lease
+        except OSError as error:
+            raise self._error("write", error) from error
 
     def put(self, result: Result, arrays: Mapping[str, npt.NDArray[Any]] | None = None) -> Result:
         """Store a result, in place of an earlier one of the same key.
@@ -98,20 +149,25 @@ class Store:
         content = None if arrays is None else _npz(arrays)
         whole = replace(result, arrays_sha256=None if content is None else hashlib.sha256(content).hexdigest())
         text = json.dumps(whole.to_json(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if content is not None:
-                path.unlink(missing_ok=True)  # an older JSON must not stand beside a newer npz
-                self._write(path.with_suffix(".npz"), content)
-            self._write(path, text.encode("ascii"))
-            if content is None:
-                path.with_suffix(".npz").unlink(missing_ok=True)
-            _sync_folder(self.folder)
-        except OSError as error:
-            raise self._error("write", error) from error
-        return whole
+        while True:
+            with self.alone(path.name) as lease:
+                self._put_pair(path, text.encode("ascii"), content)
+                if lease.held:  # else this machine slept, and another may have written meanwhile
+                    return whole
 
-    def put_arrays(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _put_pair(self, path: Path, text: bytes, content: bytes | None) -> None:
+        for each in (path, path.with_suffix(".npz")):
+            if each.is_dir() and not each.is_symlink():
+                _move_aside(each)
+        if content is not None:
+            path.unlink(missing_ok=True)  # an older JSON must not stand beside a newer npz
+            self._write(path.with_suffix(".npz"), content)
+        self._write(path, text)
+        if content is None:
+            path.with_suffix(".npz").unlink(missing_ok=True)
+        _sync_folder(self.folder)
+
+    def put_arrays(self, name: str, arrays: Mapping[str, npt.NDArray[Any]], *, compressed: bool = False) -> None:
         """Store arrays that are made of cells as NAME.npz, which :meth:`arrays` reads.
 
         Raises
@@ -121,7 +177,7 @@ class Store:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._write(self.folder / f"{name}.npz", _npz(arrays))
+            self._write(self.folder / f"{name}.npz", _npz(arrays, compressed=compressed))
         except OSError as error:
             raise self._error("write", error) from error
 
@@ -151,20 +207,27 @@ class Store:
         for path in paths:
             try:
                 results.append(_read(path))
-            except FormatError:
-                others.append(path.stem)
+            except FileNotFoundError:  # another process is writing it anew
+                continue
+            except FormatError as other:
+                others.append(path.name)
+                self.others[other.found] += 1
             except OSError as error:
                 self.problems.append(f"{path} is passed over: it cannot be read: {error.strerror or error}")
             except _DamagedError as damage:
                 self.problems.append(f"{path} is passed over: {damage}")
         if others:
-            names = f"{others[0]}.json{' and others' if len(others) > 1 else ''}"
+            formats = ", ".join(f"{number} of format {name}" for name, number in sorted(self.others.items()))
+            names = f"{others[0]}{' and others' if len(others) > 1 else ''}"
             self.problems.append(
-                f"{len(others)} of format other than {FORMAT} are passed over in {self.folder}: {names}"
+                f"results of another gpbench are passed over in {self.folder}: {formats} ({names}); "
+                f"this one's have format {FORMAT}"
             )
         return results
 
-    def arrays(self, key: str, *, names: Sequence[str] | None = None) -> dict[str, npt.NDArray[Any]]:
+    def arrays(
+        self, key: str, *, names: Sequence[str] | None = None, digest: str | None = None
+    ) -> dict[str, npt.NDArray[Any]]:
         """The content of KEY.npz.
 
         Parameters
@@ -172,6 +235,8 @@ class Store:
         key : str
         names : sequence of str, optional
             Only these of its arrays, those of them that there are.
+        digest : str, optional
+            The sha256 that it must have.
 
         Raises
         ------
@@ -180,13 +245,13 @@ class Store:
         """
         path = self.folder / f"{key}.npz"
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with np.load(BytesIO(_content(path, digest=digest)), allow_pickle=False) as file:
                 return {name: file[name] for name in file.files if names is None or name in names}
         except Exception as error:  # a damaged archive raises errors of many kinds
             raise StoreError(f"{path} cannot be read: {error}") from error
 
     def prepare(self) -> None:
-        """Make the folder, see that it can be written, remove temporary files of this machine's dead processes.
+        """Make the folder, see that it can be written, remove what dead processes left: temporary files, claims.
 
         Raises
         ------
@@ -201,6 +266,9 @@ class Store:
                 host, _, process = path.name.removesuffix(".partial").rpartition(".")[-1].rpartition("-")
                 if host == _host() and process.isdigit() and not psutil.pid_exists(int(process)):
                     path.unlink(missing_ok=True)
+            for path in self.folder.glob("*.lease"):
+                if (lease := Lease.take(path.with_suffix(""))) is not None:  # its holder is gone
+                    lease.release()
         except OSError as error:
             raise self._error("write", error) from error
 
@@ -217,15 +285,9 @@ class Store:
                 partial.unlink(missing_ok=True)
             raise
 
-    def _set_aside(self, key: str, why: str) -> None:
-        path = self.folder / f"{key}.json"
-        try:
-            for file in (path, path.with_suffix(".npz")):
-                if file.exists():
-                    file.replace(file.with_name(file.name + ".damaged"))
-        except OSError as error:
-            raise self._error("set a damaged file aside in", error) from error
-        self.problems.append(f"{path} is damaged and was set aside as {path.name}.damaged: {why}")
+    def _set_aside(self, path: Path, why: str) -> None:
+        moved = [_move_aside(file) for file in (path, path.with_suffix(".npz")) if os.path.lexists(file)]
+        self.problems.append(f"{path} is damaged and was set aside as {moved[0].name}: {why}")
 
     def _error(self, doing: str, error: OSError) -> StoreError:
         return StoreError(f"cannot {doing} the store {self.folder}: {reason(error)}")
@@ -248,10 +310,57 @@ class _DamagedError(Exception):
     """A stored file that cannot be trusted; the message says why."""
 
 
+def _content(path: Path, *, digest: str | None = None) -> bytes:
+    """What stands in a file, of this sha256; of a pipe or a device, which might never end, nothing is read."""
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    about = os.fstat(number)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(number)
+        raise _DamagedError(f"it is {_kind(about.st_mode)}, no file")
+    with os.fdopen(number, "rb") as file:
+        if path.suffix == ".json" and about.st_size > _LARGEST:
+            raise _DamagedError(f"it has {about.st_size} bytes, more than any result")
+        content = file.read()
+    if digest is not None and hashlib.sha256(content).hexdigest() != digest:
+        raise _DamagedError("it does not match its digest")
+    return content
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def _move_aside(path: Path) -> Path:
+    """Give what stands at a place another name, and say which; an earlier file of that name is lost, a folder not."""
+    for number in count(1):
+        to = path.with_name(f"{path.name}.damaged{'' if number == 1 else f'-{number}'}")
+        if not os.path.lexists(to) or not (to.is_dir() or path.is_dir()):
+            break
+    return path.replace(to)
+
+
+def _whole(path: Path) -> Result | None:
+    """A result with its arrays, before its cell is passed over as done; None where there is none."""
+    try:
+        result = _read(path)
+    except FileNotFoundError:
+        return None
+    if result.finished:
+        file = path.with_suffix(".npz")
+        try:
+            _content(file, digest=result.arrays_sha256 or "none")
+        except FileNotFoundError:
+            raise _DamagedError(f"{file.name} is missing") from None
+        except _DamagedError as damage:
+            raise _DamagedError(f"{file.name}: {damage}") from None
+    return result
+
+
 def _read(path: Path) -> Result:
     """A result whose form, name and digest are right."""
     try:
-        content = json.loads(path.read_bytes().decode("ascii"))
+        content = json.loads(_content(path).decode("ascii"))
     except (ValueError, RecursionError) as error:
         raise _DamagedError("it is no JSON") from error
     try:
@@ -267,22 +376,12 @@ def _read(path: Path) -> Result:
     return result
 
 
-def _check_arrays_of(result: Result, path: Path) -> None:
-    """See that a result has its arrays, before the cell is passed over as done."""
-    if not result.finished:
-        return
-    file = path.with_suffix(".npz")
-    if not file.exists():
-        raise _DamagedError(f"{file.name} is missing")
-    if hashlib.sha256(file.read_bytes()).hexdigest() != result.arrays_sha256:
-        raise _DamagedError(f"{file.name} does not match its digest")
-
-
-def _npz(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+def _npz(arrays: Mapping[str, npt.NDArray[Any]], *, compressed: bool = False) -> bytes:
     """An npz; the same arrays give the same bytes (numpy stamps its members with a fixed date)."""
     check_arrays(arrays)
     file = BytesIO()
-    np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes allow_pickle for one of the arrays
+    save = np.savez_compressed if compressed else np.savez
+    save(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes allow_pickle for one of the arrays
     return file.getvalue()
 
 

@@ -1,15 +1,22 @@
-"""Run many cells: pass over what is stored, store each outcome at once, go on where an earlier sweep stopped."""
+"""Run many cells: pass over what is stored, store each outcome at once, go on where an earlier sweep stopped.
+
+Sweeps that share a store share the work. Each claims a cell before it runs it
+(:meth:`gpbench.bench.store.Store.claim`), passes over those that others have claimed, and comes back to them at the
+end, for their outcome or, where the other one ended without, to run them itself.
+"""
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpbench.bench.choices import learned_in
 from gpbench.bench.runner import Outcome, lost
 from gpbench.bench.signals import Terminated, terminable
-from gpbench.errors import GpbenchError
+from gpbench.errors import ClusterLost, GpbenchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,8 +25,12 @@ if TYPE_CHECKING:
     from gpbench.bench.result import Result
     from gpbench.bench.runner import Task
     from gpbench.bench.store import Store
+    from gpbench.leases import Lease
 
 __all__ = ["Event", "sweep"]
+
+#: Seconds between two looks at cells that other processes run.
+_LOOK = 0.5
 
 
 @dataclass(frozen=True)
@@ -30,15 +41,16 @@ class Event:
     ----------
     kind : str
         ``"begin"`` (what is to do is known), ``"start"`` (a cell starts), ``"end"`` (a cell has an outcome),
+        ``"elsewhere"`` (another process ran a cell meanwhile), ``"waiting"`` (all that is left runs in others),
         ``"damaged"`` (stored files were set aside), or ``"otherwise"`` (stored cells ran with other threads or jobs).
     total, stored : int
         Cells of the sweep, and those among them that were stored already.
     label : str
         The cell's, or the message.
     result : Result or None
-        The cell's outcome, with kind ``end``.
+        The cell's outcome, with kinds ``end`` and ``elsewhere``.
     task : Task or None
-        With kinds ``start`` and ``end``.
+        With kinds ``start``, ``end`` and ``elsewhere``.
     to_do : sequence of Task
         With kind ``begin``: the cells that will run.
     """
@@ -83,16 +95,20 @@ def sweep(
     ------
     StoreError
         The store cannot be read or written; the sweep ends, since its results would be lost.
+    ClusterLost
+        The cells ran on a Dask cluster that is gone; all outcomes so far are stored.
     KeyboardInterrupt
         Ctrl-C, or SIGTERM; all outcomes so far are stored.
     """
     store.prepare()
-    results: dict[str, Result] = {} if force else _finished(tasks, store)
+    before = _stored(tasks, store)
+    results = {} if force else _finished(before)
     wanted = {task.spec.key: task for task in tasks}
     dependent = [task for key, task in wanted.items() if key not in results and task.origin is not None]
     origins = {task.origin.spec.key: task.origin for task in dependent if task.origin is not None}
     origins = {key: task for key, task in origins.items() if key not in wanted}
-    results |= _finished(origins.values(), store)
+    before |= _stored(origins.values(), store)
+    results |= _finished({key: before[key] for key in origins})
     to_do = {key: task for key, task in {**origins, **wanted}.items() if key not in results}
     total, stored = len(origins) + len(wanted), len(results)
     for problem in store.problems:
@@ -100,27 +116,54 @@ def sweep(
     if differing := _ran_otherwise(tasks, results):
         watch(Event("otherwise", total, stored, differing))
     watch(Event("begin", total, stored, to_do=tuple(to_do.values())))
+    claims: dict[str, Lease] = {}
 
-    def announced(ready: Iterable[Task]) -> Iterator[Task]:
+    def announced(ready: Iterable[Task], others: list[Task]) -> Iterator[Task]:
+        """The tasks that no other process has run since the sweep began; ``others`` gets those that one runs now."""
         for task in ready:
+            key = task.spec.key
+            lease = store.claim(key)
+            if lease is None:
+                others.append(task)
+                continue
+            found = store.get(key)
+            if found is not None and found != before[key] and found.status != "interrupted":
+                lease.release()
+                results[key] = found
+                watch(Event("elsewhere", total, stored, task.spec.label, found, task))
+                continue
+            claims[key] = lease
             watch(Event("start", total, stored, task.spec.label, task=task))
             yield task
 
     def keep(outcome: Outcome) -> None:
         result = store.put(outcome.result, outcome.arrays)
         results[result.key] = result
+        if result.key in claims:
+            claims.pop(result.key).release()
         task = to_do[result.key]
         watch(Event("end", total, stored, task.spec.label, result, task))
 
     def run(ready: Sequence[Task]) -> bool:
         """Whether the sweep was asked to end meanwhile."""
-        halted = False
-        if ready:
-            with closing(executor.run(announced(ready))) as outcomes:
-                for outcome in outcomes:
-                    keep(outcome)
-                    halted = halted or outcome.halted
-        return halted
+        waiting = list(ready)
+        while waiting:
+            others: list[Task] = []
+            number, queue = len(results), announced(waiting, others)
+            if (first := next(queue, None)) is not None:
+                halted = False
+                with closing(executor.run(chain([first], queue))) as outcomes:
+                    for outcome in outcomes:
+                        keep(outcome)
+                        halted = halted or outcome.halted
+                if halted:
+                    return True
+            waiting = others
+            if waiting and len(results) == number:
+                words = f"{len(waiting)} cells run elsewhere, the first in {store.claimed_by(waiting[0].spec.key)}"
+                watch(Event("waiting", total, stored, words))
+                time.sleep(_LOOK)
+        return False
 
     try:
         with terminable():
@@ -136,6 +179,15 @@ def sweep(
                 halted = run(ready)
     except Terminated:
         halted = True
+    except ClusterLost as error:
+        finished = sum(result.finished for result in results.values())
+        raise ClusterLost(
+            f"{error}; {finished} of {total} cells are stored in {store.folder}, and the same command goes on from "
+            "there, with --scheduler naming a cluster that runs, or --jobs in its place"
+        ) from error
+    finally:
+        for lease in claims.values():
+            lease.release()
     if halted:
         raise KeyboardInterrupt
     return [results[task.spec.key] for task in tasks]
@@ -167,8 +219,11 @@ def _given(task: Task, results: Mapping[str, Result], store: Store) -> Task | Ou
     return replace(task, origin=None, learned=learned)
 
 
-def _finished(tasks: Iterable[Task], store: Store) -> dict[str, Result]:
-    found = {task.spec.key: store.get(task.spec.key) for task in tasks}
+def _stored(tasks: Iterable[Task], store: Store) -> dict[str, Result | None]:
+    return {task.spec.key: store.get(task.spec.key) for task in tasks}
+
+
+def _finished(found: Mapping[str, Result | None]) -> dict[str, Result]:
     return {key: known for key, known in found.items() if known is not None and known.finished}
 
 

@@ -7,8 +7,9 @@ otherwise, held by threadpoolctl while it trains and is tested, and the number i
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +25,15 @@ __all__ = ["one_pool_size", "pools"]
 @contextmanager
 def one_pool_size(threads: int) -> Iterator[None]:
     """Hold every BLAS and OpenMP pool of this process to a number of threads."""
-    with ThreadpoolController().limit(limits=threads):
+    with _controller(len(sys.modules)).limit(limits=threads):
         _warm(threads)
         yield
+
+
+@lru_cache(maxsize=1)
+def _controller(modules: int) -> ThreadpoolController:  # noqa: ARG001  # a library comes with a module that needs it
+    """The pools that are loaded; looking for them takes milliseconds, which a warm worker spends once."""
+    return ThreadpoolController()
 
 
 @cache
@@ -40,7 +47,7 @@ def pools() -> list[dict[str, Any]]:
     """The libraries that hold threads: name, version, architecture of the kernels, threads at this moment."""
     names = {"user_api": "api", "internal_api": "library", "version": "version", "architecture": "architecture"}
     found = []
-    for info in ThreadpoolController().info():
+    for info in _controller(len(sys.modules)).info():
         entry = {new: info.get(old) for old, new in names.items() if info.get(old) is not None}
         found.append({**entry, "threads": info["num_threads"], "owner": _owner(info["filepath"])})
     return found

@@ -29,11 +29,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("gpbench.cli.list", "Show methods with their settings, data sets and plans."),
     "fetch": ("gpbench.cli.fetch", "Download, check and prepare data sets."),
     "run": ("gpbench.cli.run", "Run methods on data sets, cell by cell, under one clock."),
+    "fit": ("gpbench.cli.fit", "Train one model on all rows of a file, to predict others."),
+    "predict": ("gpbench.cli.predict", "Probabilities for new rows, by a model or a stored cell."),
     "reproduce": ("gpbench.cli.reproduce", "Run a paper's table or figure, or a plan of your own."),
     "report": ("gpbench.cli.report", "Make tables and curves from stored results."),
     "compare": ("gpbench.cli.compare", "Set methods against one another, paired over splits."),
+    "results": ("gpbench.cli.results", "Give every cell, stored and reference, as one tidy table."),
     "check": ("gpbench.cli.check", "Try what every scheme must hold: settings read, bits, stopping, known answers."),
+    "truth": ("gpbench.cli.truth", "Set methods beside reference posteriors: means, spreads, evidence."),
     "peers": ("gpbench.cli.peers", "Install and show environments for rivals from other libraries."),
+    "plan": ("gpbench.cli.plan", "Write a plan of your own to begin with."),
+    "completion": ("gpbench.cli.completion", "Print what bash, zsh or fish needs to complete commands and names."),
     "doctor": ("gpbench.cli.doctor", "Show versions, BLAS, threads and folders: what a bug report needs."),
 }
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from gpbench.cli.names import method_names
 from gpbench.terminal import echo
 
 __all__ = ["command"]
@@ -16,7 +17,7 @@ SLOW = 2.0
 
 
 @click.command(name="check")
-@click.argument("name", metavar="METHOD")
+@click.argument("name", metavar="METHOD", shell_complete=method_names)
 @click.option("--task", "tasks", multiple=True, metavar="T", help="binary, multiclass, count or ordinal; all it does.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.pass_context

@@ -7,21 +7,38 @@ from pathlib import Path
 
 import click
 
+from gpbench.cli.names import dataset_names, method_names
 from gpbench.terminal import echo
 
 __all__ = ["command"]
 
 
 @click.command(name="compare")
-@click.argument("methods", nargs=-1, required=True, metavar="METHOD METHOD...")
-@click.option("--dataset", "-d", "datasets", multiple=True, metavar="D", help="Only this data set; may be repeated.")
+@click.argument("methods", nargs=-1, required=True, metavar="METHOD METHOD...", shell_complete=method_names)
+@click.option(
+    "--dataset",
+    "-d",
+    "datasets",
+    multiple=True,
+    metavar="D",
+    shell_complete=dataset_names,
+    help="Only this data set; may be repeated.",
+)
 @click.option("--split", metavar="S", help="Only this split protocol, such as folds:10.")
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
 @click.option(
     "--runs", "runs", multiple=True, type=click.Path(path_type=Path), metavar="PLACE",
     help="A results folder, stored cell, or JSON that `gpbench run --json` printed, in place of the store.",
 )  # fmt: skip
-@click.option("--metrics", metavar="LIST", help="Of the tables: nll, error, brier, ece; with commas between.")
+@click.option(
+    "--metrics",
+    metavar="LIST",
+    help="Of the tables: nll, error, brier, ece, auc, average_precision; with commas between.",
+)
+@click.option(
+    "--rope", type=float, metavar="X",
+    help="Differences up to this are the same in practice, of every metric; 0.01 by default.",
+)  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(["text", "markdown", "latex"]), default="text", show_default=True,
     help="Of the tables.",
@@ -30,6 +47,7 @@ __all__ = ["command"]
     "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
     help="Write comparison.txt (.md, .tex), comparison.json, ranks.png and profiles.png.",
 )  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Without the reference results that come with gpbench.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(
     *,
@@ -39,14 +57,17 @@ def command(
     processor: str | None,
     runs: tuple[Path, ...],
     metrics: str | None,
+    rope: float | None,
     form: str,
     output: Path | None,
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Compare methods by their stored results, paired over splits; nothing is run.
 
-    Within a data set: mean differences with intervals, and the time to 1.02 times the best NLL. Over data sets:
-    Wilcoxon's signed-rank test, average ranks with the critical difference, and performance profiles.
+    Within a data set: mean differences with intervals and the chance that they matter, and the time to 1.02 times the
+    best NLL. Over data sets, of which those that share rows count once: Wilcoxon's signed-rank test, average ranks with
+    the critical difference, shares of wins, and performance profiles.
 
     \b
     gpbench compare x-gpc svgpc
@@ -55,19 +76,23 @@ def command(
     # Heavy imports wait until the command is called.
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import StoreError  # noqa: PLC0415
-    from gpbench.report.compare.comparison import METRICS, compare  # noqa: PLC0415
+    from gpbench.report.compare.comparison import SHOWN, compare  # noqa: PLC0415
     from gpbench.report.compare.display import comparison_text  # noqa: PLC0415
-    from gpbench.report.sources import choose, read_cells  # noqa: PLC0415
+    from gpbench.report.compare.significance import ROPE  # noqa: PLC0415
+    from gpbench.report.sources import beside, choose, read_cells  # noqa: PLC0415
 
-    columns = METRICS if metrics is None else tuple(name.strip() for name in metrics.split(","))
+    columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     paths = runs or (load_config().store,)
     cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=True)
+    if not (runs or fresh):
+        reference, words = beside(cells, datasets)
+        cells, problems = [*cells, *reference], [*problems, *words]
     for problem in problems:
         echo(f"gpbench: {problem}", err=True)
     if not cells:
         raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, split=split, processor=processor)
-    found = compare(chosen, methods=methods)
+    found = compare(chosen, methods=methods, rope=ROPE if rope is None else rope)
     text = comparison_text(found, format=form, metrics=columns)
     if output is None:
         echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json, content=as_json or form != "text")

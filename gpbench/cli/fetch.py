@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from gpbench.cli.names import dataset_names
 from gpbench.terminal import echo
 
 __all__ = ["command"]
 
 
 @click.command(name="fetch", short_help="Download, check and prepare data sets.")
-@click.argument("names", nargs=-1, metavar="[DATASET]...")
+@click.argument("names", nargs=-1, metavar="[DATASET]...", shell_complete=dataset_names)
 @click.option("--all", "every", is_flag=True, help="Every data set of the catalogue (HIGGS alone is 2.8 GB).")
 @click.option(
     "--mirror", metavar="PLACE", help="A folder or http address to ask before the publishers (GPBENCH_MIRROR)."

@@ -8,19 +8,43 @@ from typing import Any
 
 import click
 
+from gpbench.cli.names import dataset_names, method_names, plan_names
 from gpbench.report.tables.table import ENDINGS
-from gpbench.terminal import echo
+from gpbench.terminal import echo, width
 
 __all__ = ["command"]
 
 
 @click.command(name="report")
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[PAPER/ITEM|PLAN.toml|RUNS]...")
+@click.argument(
+    "runs",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    metavar="[PAPER/ITEM|PLAN.toml|RUNS]...",
+    shell_complete=plan_names,
+)
 @click.option("--quick", is_flag=True, help="Of a plan: its quick form.")
 @click.option("--folds", type=int, metavar="K", help="Of a plan: only the first K splits of each data set.")
 @click.option("--max-seconds", type=float, metavar="S", help="Of a plan: as it ran with this limit of a cell.")
-@click.option("--dataset", "-d", "datasets", multiple=True, metavar="D", help="Only this data set; may be repeated.")
-@click.option("--method", "-m", "methods", multiple=True, metavar="M", help="Only this method; may be repeated.")
+@click.option("--claims", is_flag=True, help="What the stored cells say of each claim of the papers.")
+@click.option(
+    "--dataset",
+    "-d",
+    "datasets",
+    multiple=True,
+    metavar="D",
+    shell_complete=dataset_names,
+    help="Only this data set; may be repeated.",
+)
+@click.option(
+    "--method",
+    "-m",
+    "methods",
+    multiple=True,
+    metavar="M",
+    shell_complete=method_names,
+    help="Only this method; may be repeated.",
+)
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
 @click.option(
     "--format", "form", type=click.Choice([*ENDINGS, "html"]),
@@ -34,10 +58,11 @@ __all__ = ["command"]
     "--spread", type=click.Choice(["sd", "2sd", "se", "2se"]), default="2se", show_default=True,
     help="Half width of the pictures' bands: standard deviations over splits, or standard errors of the mean.",
 )  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Without the reference results that come with gpbench.")
 @click.option(
     "--metrics",
     metavar="LIST",
-    help="Columns of the table: nll, error, brier, ece, train_seconds; with commas between.",
+    help="Columns of the table: nll, error, brier, ece, auc, average_precision, train_seconds; with commas between.",
 )
 def command(
     *,
@@ -45,12 +70,14 @@ def command(
     quick: bool,
     folds: int | None,
     max_seconds: float | None,
+    claims: bool,
     datasets: tuple[str, ...],
     methods: tuple[str, ...],
     processor: str | None,
     form: str | None,
     output: Path | None,
     spread: str,
+    fresh: bool,
     metrics: str | None,
 ) -> None:
     """Make tables and pictures of stored results; nothing is run.
@@ -64,6 +91,7 @@ def command(
 
     \b
     gpbench report wenzel2019/table1
+    gpbench report --claims --output claims.csv
     gpbench report --dataset german --format markdown
     gpbench report --metrics nll,brier,ece
     gpbench report --output curves.pdf
@@ -71,27 +99,40 @@ def command(
     gpbench report old/results new/results --method x-gpc --output comparison
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
+    from gpbench.bench.metrics import metrics as metric_ids  # noqa: PLC0415
     from gpbench.bench.plan.read import is_plan  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import StoreError, UsageError  # noqa: PLC0415
     from gpbench.report.publish import publish  # noqa: PLC0415
     from gpbench.report.scores import SCORED  # noqa: PLC0415
-    from gpbench.report.sources import calibrations, choose, read_cells  # noqa: PLC0415
+    from gpbench.report.sources import beside, calibrations, choose, read_cells  # noqa: PLC0415
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
     from gpbench.report.tables.table import SHOWN, table  # noqa: PLC0415
 
+    if claims:
+        if runs or datasets or methods:
+            raise UsageError("--claims is of all claims and of the store; expected no plan, runs, data sets or methods")
+        report_claims(form, output)
+        return
     if len(runs) == 1 and is_plan(str(runs[0])):
         cuts = {"splits": folds, "seconds": max_seconds, "quick": quick}
-        report_plan(str(runs[0]), datasets, methods, form=form, output=output, cuts=cuts)
+        report_plan(str(runs[0]), datasets, methods, form=form, output=output, cuts=cuts, fresh=fresh)
         return
     for name, given in (("--quick", quick), ("--folds", folds), ("--max-seconds", max_seconds)):
         if given:
             raise UsageError(f"{name} is of a plan; expected PAPER/ITEM or PLAN.toml")
     columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
-    scored = not SCORED.isdisjoint(columns) or form == "csv" or (output is not None and output.suffix.lower() == ".csv")
+    scored = (
+        not (SCORED | metric_ids().keys()).isdisjoint(columns)
+        or form == "csv"
+        or (output is not None and output.suffix.lower() == ".csv")
+    )
     paths = runs or (load_config().store,)
     places = [path for path in paths if runs or path.exists()]
     cells, problems = read_cells(places, scored=scored)
+    if not (runs or fresh):
+        reference, words = beside(cells, datasets)
+        cells, problems = [*cells, *reference], [*problems, *words]
     for problem in problems:
         echo(f"gpbench: {problem}", err=True)
     if not cells:
@@ -105,7 +146,7 @@ def command(
         return
     if output is None:
         echo(
-            table(summarise(chosen), format=form or "text", metrics=columns),
+            table(summarise(chosen), format=form or "text", metrics=columns, width=width()),
             nl=False,
             content=form not in {None, "text"},
         )
@@ -117,6 +158,27 @@ def command(
         echo(f"gpbench: {problem}", err=True)
 
 
+def report_claims(form: str | None, output: Path | None) -> None:
+    """Print or write what the store's cells say of every claim."""
+    from gpbench.bench.store import Store  # noqa: PLC0415  # as above
+    from gpbench.config import load_config  # noqa: PLC0415
+    from gpbench.errors import UsageError  # noqa: PLC0415
+    from gpbench.report.files import write_atomically  # noqa: PLC0415
+    from gpbench.report.plan.claims import claim_words, claims_csv, judge_store  # noqa: PLC0415
+
+    by_ending = {ending: name for name, ending in ENDINGS.items()}
+    form = form or ("text" if output is None else by_ending.get(output.suffix.lower(), ""))
+    if form not in ENDINGS:
+        raise UsageError(f"claims are written as {', '.join(ENDINGS)}; got {form or output}")
+    judged = judge_store(Store(load_config().store))
+    content = claims_csv(judged) if form == "csv" else claim_words(judged, form)
+    if output is None:
+        echo(content, nl=False, content=form != "text")
+    else:
+        write_atomically(output, content)
+        echo(str(output), content=True)
+
+
 def report_plan(
     name: str,
     datasets: tuple[str, ...],
@@ -125,6 +187,7 @@ def report_plan(
     form: str | None,
     output: Path | None,
     cuts: dict[str, Any],
+    fresh: bool,
 ) -> None:
     """Render a plan from the store; ``cuts`` as for :func:`gpbench.bench.plan.reduce.asked_for`."""
     from gpbench.bench.plan.read import find_plan  # noqa: PLC0415  # as above
@@ -134,17 +197,19 @@ def report_plan(
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import NotComputed  # noqa: PLC0415
     from gpbench.report.files import write_atomically  # noqa: PLC0415
-    from gpbench.report.plan.output import folder_of, plan_text, scored, write_plan  # noqa: PLC0415
+    from gpbench.report.plan.output import check_place, folder_of, plan_text, scored, write_plan  # noqa: PLC0415
     from gpbench.report.plan.renderers import check_figure  # noqa: PLC0415
 
     config = load_config()
     whole = find_plan(name)
     check_figure(whole)
+    if output is not None:
+        check_place(whole, output, files=True)
     chosen = {"datasets": ",".join(datasets) or None, "methods": ",".join(methods) or None, **cuts}
     plan = asked_for(whole, **chosen)
     store = Store(config.store)
-    found = look_up(plan, store)
-    for problem in store.problems:
+    found = look_up(plan, store, fresh=fresh)
+    for problem in (*store.problems, *found.remarks):
         echo(f"gpbench: {problem}", err=True)
     found = scored(found)
     ending = "" if output is None or output.is_dir() else output.suffix.lower()

@@ -7,23 +7,28 @@ from pathlib import Path
 
 import click
 
+from gpbench.cli.names import plan_names
 from gpbench.terminal import echo
 
 __all__ = ["command"]
 
 
 @click.command(name="reproduce")
-@click.argument("plan", metavar="PAPER/ITEM|PLAN.toml")
+@click.argument("plan", metavar="PAPER/ITEM|PLAN.toml", shell_complete=plan_names)
 @click.option("--datasets", metavar="LIST", help="Only these data sets of the plan; with commas between.")
 @click.option("--methods", metavar="LIST", help="Only these methods of the plan; with commas between.")
 @click.option("--folds", type=int, metavar="K", help="Only the first K splits of each data set.")
 @click.option("--max-seconds", type=float, metavar="S", help="Training seconds after which a cell is stopped.")
+@click.option("--hard-limit", type=float, metavar="S", help="Wall seconds of training after which a cell is killed.")
+@click.option("--memory-limit", type=float, metavar="MB", help="Address space of a worker; a cell beyond it fails.")
 @click.option("--quick", is_flag=True, help="Few splits, rows and iterations: to see that it runs.")
 @click.option("--jobs", type=int, metavar="J", help="Cells at a time, in processes; disturbs clocks.")
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask cluster: tcp://host:8786.")
 @click.option("--threads", type=int, default=1, show_default=True, metavar="T", help="BLAS threads of a cell.")
 @click.option("--dry-run", is_flag=True, help="Say what would run, for how long, and which data are missing.")
 @click.option("--force", is_flag=True, help="Run finished cells again.")
+@click.option("--fresh", is_flag=True, help="Run cells that are among the reference results, too.")
+@click.option("--reference", is_flag=True, help="Add the cells to the reference results of this checkout.")
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where files go.")
 @click.pass_context
 def command(
@@ -34,12 +39,16 @@ def command(
     methods: str | None,
     folds: int | None,
     max_seconds: float | None,
+    hard_limit: float | None,
+    memory_limit: float | None,
     quick: bool,
     jobs: int | None,
     scheduler: str | None,
     threads: int,
     dry_run: bool,
     force: bool,
+    fresh: bool,
+    reference: bool,
     output: Path | None,
 ) -> None:
     """Run a plan and write its table or figure, with the printed numbers beside ours and a verdict for each.
@@ -60,21 +69,35 @@ def command(
     from gpbench.bench.plan.reduce import asked_for  # noqa: PLC0415
     from gpbench.bench.plan.run import look_ahead, run_plan  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
+    from gpbench.bench.runner import Bounds  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.meter import Meter  # noqa: PLC0415
-    from gpbench.report.plan.output import folder_of, outlook_lines, plan_text, scored, write_plan  # noqa: PLC0415
+    from gpbench.report.plan.output import (  # noqa: PLC0415
+        check_place,
+        folder_of,
+        outlook_lines,
+        plan_text,
+        scored,
+        write_plan,
+    )
     from gpbench.report.plan.published import read_published  # noqa: PLC0415
+    from gpbench.report.plan.reference import add_to_reference, check_addition  # noqa: PLC0415
     from gpbench.report.plan.renderers import check_figure  # noqa: PLC0415
 
     config = load_config()
     whole = find_plan(plan)
     check_figure(whole)
+    if output is not None:
+        check_place(whole, output, files=False)
+    if reference:
+        check_addition(plan, quick=quick)
     read_published(whole)  # said before hours of cells, not after them
     chosen = asked_for(whole, datasets=datasets, methods=methods, splits=folds, seconds=max_seconds, quick=quick)
+    bounds = Bounds(hard_seconds=hard_limit, memory_mb=memory_limit)
     store = Store(config.store)
     if dry_run:
-        lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store), jobs=jobs or 1)
+        lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store, fresh=fresh), jobs=jobs or 1)
         echo("\n".join(lines))
         return
     runner, at_once = executor_for(jobs=jobs, scheduler=scheduler)
@@ -86,7 +109,9 @@ def command(
             executor=runner,
             jobs=at_once,
             threads=threads,
+            bounds=bounds,
             force=force,
+            fresh=fresh,
             progress=meter,
             watch=progress,
             say=lambda words: echo(f"gpbench: {words}", err=True),
@@ -96,7 +121,7 @@ def command(
     written = write_plan(found, output or folder_of(found.plan, config, whole=chosen == whole))
     if found.plan.render == "table":
         echo(plan_text(found, "text"))
-    for path in written:
+    for path in [*written, *(add_to_reference(found) if reference else ())]:
         echo(str(path), content=True)
     if found.plan.missing and len(found.plan.missing) == len(found.plan.datasets):
         context.exit(3)

@@ -22,7 +22,7 @@ from gpbench.errors import DataError, GpbenchError, PluginError, unknown_name
 if TYPE_CHECKING:
     from gpbench.data.recipe import Recipe
 
-__all__ = ["Catalogue", "Edition", "Entry", "File", "Part", "catalogue", "entries", "entry"]
+__all__ = ["Catalogue", "Edition", "Entry", "File", "Part", "catalogue", "entries", "entry", "family_of"]
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,9 @@ class Entry:
         ``embedded``, ``generated`` or ``files``.
     train : int or None
         Training rows of the publisher's splits, where that is known; for estimates.
+    family : str
+        The id of a data set that this one shares rows with, the same for all that do; statistics count them once. Its
+        own id by default.
 
     Raises
     ------
@@ -192,8 +195,10 @@ class Entry:
     editions: tuple[Edition, ...] = ()
     maker: str = "files"
     train: int | None = None
+    family: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "family", self.family or self.id)
         if not _plain(self.id):
             raise DataError(f"data set: expected an id that can be a folder's name; got {self.id!r}")
 
@@ -281,6 +286,16 @@ def entry(name: str) -> Entry:
     if name not in known:
         raise unknown_name("data set", name, known)
     return known[name]
+
+
+def family_of(name: str) -> str:
+    """The family of a data set by the id that results bear: ``german`` of ``german-numeric``; else its own id.
+
+    Numbers of rows play no part (``twonorm-gen:1000``), and what the catalogue does not know is a family of its own.
+    """
+    known = entries()
+    base = name.partition(":")[0]
+    return known[name].family if name in known else known[base].family if base in known else name
 
 
 def _folder() -> Path:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gpbench.data.formats.frames import place
+from gpbench.data.census import Census, not_numbers
+from gpbench.data.formats.frames import bare, place
 from gpbench.data.labels import factor, plain, sort_labels
+from gpbench.data.record import Feature
 from gpbench.errors import DataError, UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Feature", "Layout", "TextFoundError", "layout_of", "survey", "with_categories"]
 
-_MAX_CATEGORIES = 1000
-_FEW = 20
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_EXACT = 2**53
 
 
 class TextFoundError(Exception):
@@ -36,38 +35,6 @@ class TextFoundError(Exception):
 
 
 @dataclass(frozen=True)
-class Feature:
-    """One column of the table that becomes one or more of X.
-
-    Attributes
-    ----------
-    column : str
-        Name in the table.
-    kind : str
-        number, one-hot or ordered.
-    categories : tuple of str
-        In the order of their codes; empty for numbers, and until they are known.
-    first : int
-        The first category that gets a column of X (1 where the first one is left out).
-    filler : int
-        Code of the most frequent category, for missing values; -1 where they are not imputed.
-    """
-
-    column: str
-    kind: str = "number"
-    categories: tuple[str, ...] = ()
-    first: int = 0
-    filler: int = -1
-
-    @property
-    def names(self) -> list[str]:
-        """Names of its columns in X."""
-        if self.kind != "one-hot":
-            return [self.column]
-        return [f"{self.column}={category}" for category in self.categories[self.first :]]
-
-
-@dataclass(frozen=True)
 class Layout:
     """Which column of a table serves what."""
 
@@ -76,6 +43,7 @@ class Layout:
     part: str | None
     features: tuple[Feature, ...]
     auto: bool = False
+    index: tuple[str, ...] = ()
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,8 +54,18 @@ class Layout:
         """Features whose categories are not known yet."""
         return tuple(item for item in self.features if item.kind != "number" and not item.categories)
 
-    def encode(self, block: pd.DataFrame, dtype: str) -> npt.NDArray[np.floating]:
+    def encode(
+        self, block: pd.DataFrame, dtype: str, *, unseen: Counter[str] | None = None
+    ) -> npt.NDArray[np.floating]:
         """Inputs of a block, shape (b, d), C order; NaN where a value is missing.
+
+        Parameters
+        ----------
+        block : data frame
+        dtype : str
+        unseen : Counter, optional
+            One-hot columns' categories that are not known become zeros in all columns of theirs and are counted here,
+            by column; otherwise they are an error.
 
         Raises
         ------
@@ -97,17 +75,18 @@ class Layout:
         simple = all(item.kind == "number" for item in self.features)
         kinds = list(block.dtypes.unique())
         with np.errstate(over="ignore"):  # beyond float32's range: infinite, and found as such
-            if simple and len(kinds) == 1 and isinstance(kinds[0], np.dtype) and kinds[0].kind in "iuf":
+            if simple and all(isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in kinds):
                 positions = block.columns.get_indexer(pd.Index(list(self.names)))
                 return block.to_numpy()[:, positions].astype(dtype, order="C")
             X = np.empty((len(block), len(self.names)), dtype=dtype)
+            view = bare(block)
             j = 0
             for item in self.features:
                 width = len(item.names)
                 if item.kind == "number":
-                    X[:, j] = self._numbers(block, item.column)
+                    X[:, j] = self._numbers(view[item.column], block)
                 else:
-                    _fill(X[:, j : j + width], item, block)
+                    _fill(X[:, j : j + width], item, view[item.column], block=block, unseen=unseen)
                 j += width
         return X
 
@@ -115,10 +94,32 @@ class Layout:
         """Columns taken for numbers that hold text in this block, where that may happen."""
         if not self.auto:
             return set()
-        return {item.column for item in self.features if item.kind == "number" and _is_text(block[item.column])}
+        return set(not_numbers(block, {item.column for item in self.features if item.kind == "number"}))
 
-    def _numbers(self, block: pd.DataFrame, name: str) -> npt.NDArray[np.number]:
-        column = plain(block[name])
+    def refuse_inexact(self, block: pd.DataFrame) -> None:
+        """Refuse whole numbers that floating point cannot hold: identifiers, which would become one another.
+
+        Raises
+        ------
+        DataError
+            Naming line and column.
+        """
+        inputs = {item.column for item in self.features if item.kind == "number"}
+        found = {name: row for name, row in block.attrs.get("inexact", {}).items() if name in inputs}
+        view = bare(block)
+        for name, kind in block.dtypes.items() if "inexact" not in block.attrs else ():
+            if kind in (np.int64, np.uint64) and str(name) in inputs:
+                values = view[name].to_numpy()
+                if len(values) and (values.max() > _EXACT or values.min() < -_EXACT):
+                    found[str(name)] = int(np.argmax((values > _EXACT) | (values < -_EXACT)))
+        for name, row in found.items():
+            raise DataError(
+                f"{place(block, row)}: column {name!r} holds whole numbers beyond 2^53, which floating point cannot "
+                f"tell apart; an identifier is no input: --drop {name}"
+            )
+
+    def _numbers(self, column: pd.Series, block: pd.DataFrame) -> npt.NDArray[np.number]:
+        name, column = str(column.name), plain(column)
         if column.dtype.kind in "iufb":
             return column.to_numpy()
         values = pd.to_numeric(column.astype("object"), errors="coerce").to_numpy(dtype=np.float64)
@@ -128,13 +129,14 @@ class Layout:
                 raise TextFoundError(name)
             row = int(np.argmax(wrong))
             raise DataError(
-                f"{place(block, row)}: column {name!r} must hold numbers; got {str(column.iloc[row])[:40]!r} "
-                "(declare it categorical, or drop it)"
+                f"{place(block, row)}: column {name!r} must hold numbers; got {str(column.iloc[row])[:40]!r}"
             )
         return values
 
 
-def layout_of(block: pd.DataFrame, recipe: Recipe, *, also_text: Collection[str] = ()) -> Layout:
+def layout_of(
+    block: pd.DataFrame, recipe: Recipe, *, also_text: Collection[str] = (), index: Sequence[str] = ()
+) -> Layout:
     """Layout from a table's first block.
 
     Raises
@@ -146,7 +148,7 @@ def layout_of(block: pd.DataFrame, recipe: Recipe, *, also_text: Collection[str]
 
     Notes
     -----
-    ``also_text`` names columns that proved to be text further down the file.
+    ``also_text`` names columns that proved to be text further down the file, ``index`` those that number or name rows.
     """
     columns = [str(name) for name in block.columns]
     source = block.attrs.get("source", "table")
@@ -156,10 +158,10 @@ def layout_of(block: pd.DataFrame, recipe: Recipe, *, also_text: Collection[str]
     asked = recipe.target if isinstance(recipe.target, tuple) else (recipe.target,)
     target = tuple(_resolve(column, columns) for column in asked)
     part = None if recipe.part is None else _resolve(recipe.part, columns)
-    away = {*target, part, *(_resolve(column, columns) for column in recipe.drop)}
+    away = {*target, part, *index, *(_resolve(column, columns) for column in recipe.drop)}
     auto = recipe.categorical == "auto"
     if isinstance(recipe.categorical, str):
-        one_hot = {name for name in columns if name not in away and _is_text(block[name])} | set(also_text)
+        one_hot = set(not_numbers(block, set(columns) - away)) | set(also_text)
     else:
         one_hot = {_resolve(column, columns) for column in recipe.categorical}
     ordered = {_resolve(column, columns): categories for column, categories in recipe.ordered}
@@ -175,90 +177,61 @@ def layout_of(block: pd.DataFrame, recipe: Recipe, *, also_text: Collection[str]
             features.append(Feature(name))
     if not features:
         raise DataError(f"{source}: expected at least one input column beside the target; got {', '.join(columns[:5])}")
-    return Layout(tuple(columns), target, part, tuple(features), auto)
+    return Layout(tuple(columns), target, part, tuple(features), auto, tuple(index))
 
 
-def survey(counts: dict[str, Counter[str]], block: pd.DataFrame, features: Sequence[Feature]) -> None:
-    """Count the categories of a block.
-
-    Raises
-    ------
-    DataError
-        Too many: the column is an identifier or free text.
-    """
+def survey(counts: dict[str, Census], block: pd.DataFrame, features: Sequence[Feature]) -> None:
+    """Count the values of some columns of a block."""
+    declared = block.attrs.get("declared", ())
     for item in features:
-        codes, labels = factor(block[item.column])
-        found = np.bincount(codes[codes >= 0], minlength=len(labels))
-        counter = counts.setdefault(item.column, Counter())
-        for label, count in zip(labels, found.tolist(), strict=True):
-            counter[label] += count
-        if len(counter) > _MAX_CATEGORIES:
-            raise DataError(
-                f"{place(block, 0)} or after: column {item.column!r} is no category: it holds more than "
-                f"{_MAX_CATEGORIES} different values; drop it"
-            )
+        if item.column not in counts:
+            counts[item.column] = Census(item.column, declared=item.column in declared)
+        counts[item.column].add(block)
 
 
-def with_categories(layout: Layout, counts: dict[str, Counter[str]], *, impute: bool) -> Layout:
+def with_categories(layout: Layout, counts: dict[str, Census]) -> Layout:
     """The layout with the categories that a survey found, sorted.
 
     Raises
     ------
     DataError
-        A column holds no value at all, numbers with a decimal comma, or an identifier.
+        A column holds no categories; see :meth:`gpbench.data.census.Census.check`.
     """
     features = []
     for item in layout.features:
-        if item.kind == "number":
+        if item.kind == "number" or item.categories:
             features.append(item)
             continue
-        counter = counts.get(item.column, Counter())
-        categories = item.categories or tuple(sort_labels(counter))
-        if not categories:
-            raise DataError(f"column {item.column!r}: all values are missing; drop it")
-        if not item.categories:
-            _refuse_no_category(item.column, counter)
-        filler = -1
-        if impute and counter:
-            filler = max(range(len(categories)), key=lambda j: (counter[categories[j]], -j))
-        features.append(Feature(item.column, item.kind, categories, item.first, filler))
-    return Layout(layout.columns, layout.target, layout.part, tuple(features), layout.auto)
+        counts[item.column].check()
+        features.append(replace(item, categories=tuple(sort_labels(counts[item.column].labels))))
+    return replace(layout, features=tuple(features))
 
 
-def _refuse_no_category(column: str, counter: Counter[str]) -> None:
-    """Text that is no category, though there is not too much of it: it would become a column of X for each row."""
-    if all(_DECIMAL_COMMA.fullmatch(text) for text in counter):
-        raise DataError(f"column {column!r}: numbers need a decimal point; got {next(iter(counter))!r}")
-    if len(counter) > _FEW and max(counter.values()) == 1:
-        raise DataError(
-            f"column {column!r} is no category: its {len(counter)} values differ in every row, such as "
-            f"{next(iter(counter))[:40]!r}; drop it"
-        )
-
-
-def _fill(out: npt.NDArray[np.floating], item: Feature, block: pd.DataFrame) -> None:
-    codes, labels = factor(block[item.column])
+def _fill(
+    out: npt.NDArray[np.floating],
+    item: Feature,
+    column: pd.Series,
+    *,
+    block: pd.DataFrame,
+    unseen: Counter[str] | None,
+) -> None:
+    codes, labels = factor(column)
     place_of = {category: j for j, category in enumerate(item.categories)}
-    table = np.array([place_of.get(label, -2) for label in labels] + [item.filler], dtype=np.int64)
+    table = np.array([place_of.get(label, -2) for label in labels] + [-1], dtype=np.int64)
     codes = table[codes]
-    if (codes == -2).any():
+    if (codes == -2).any() and unseen is not None and item.kind == "one-hot":
+        unseen[item.column] += int((codes == -2).sum())
+    elif (codes == -2).any():
         row = int(np.argmax(codes == -2))
         raise DataError(
             f"{place(block, row)}: column {item.column!r} must be one of {', '.join(item.categories[:10])}; "
-            f"got {str(block[item.column].iloc[row])[:40]!r}"
+            f"got {str(column.iloc[row])[:40]!r}"
         )
     if item.kind == "ordered":
         out[:, 0] = np.where(codes < 0, np.nan, codes)
         return
     out[:] = codes[:, None] == np.arange(item.first, len(item.categories))
-    out[codes < 0] = np.nan
-
-
-def _is_text(column: pd.Series) -> bool:
-    if column.dtype.kind in "iufb":
-        return False
-    values = pd.to_numeric(column.astype("object"), errors="coerce")
-    return isinstance(column.dtype, pd.CategoricalDtype) or bool((values.isna() & column.notna()).any())
+    out[codes == -1] = np.nan
 
 
 def _resolve(column: Column, columns: Sequence[str]) -> str:

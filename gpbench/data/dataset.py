@@ -15,6 +15,8 @@ from gpbench.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from gpbench.data.record import Preparation
+
 __all__ = ["TASKS", "Dataset", "content_checksum", "dataset_from_arrays"]
 
 TASKS = ("binary", "multiclass", "count", "ordinal")
@@ -37,7 +39,8 @@ class Dataset:
     task : str
         One of :data:`TASKS`.
     X : (n, d) float32 or float64
-        Inputs, unscaled; may be a memory map. All values are finite.
+        Inputs, unscaled; may be a memory map. All values are finite, or missing (NaN) where the record says that they
+        are filled: by the training rows of each split.
     y : (n,) int64
         Classes 0..C-1, ordinal levels 0..L-1, or counts >= 0.
     classes : tuple of str
@@ -50,6 +53,10 @@ class Dataset:
         The publisher's own splits, as int64 row numbers.
     notes : tuple of str
         What preparation did: columns dropped, one-hot coded, imputed; duplicates removed.
+    decisions : tuple of str
+        Those of the notes that gpbench came to by itself; they are said wherever numbers rest on them.
+    preparation : Preparation or None
+        The record of what became of a table's columns; None for what was made from arrays.
 
     Raises
     ------
@@ -67,6 +74,8 @@ class Dataset:
     checksum: str
     given: GivenSplits = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    preparation: Preparation | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:

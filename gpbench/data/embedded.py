@@ -32,11 +32,18 @@ def _odd_even() -> tuple[Any, Any, list[str]]:
     return X, y % 2, features
 
 
+def _three_five() -> tuple[Any, Any, list[str]]:
+    X, y, features = _named("load_digits")
+    both = (y == 3) | (y == 5)
+    return X[both], (y[both] == 5).astype(np.int64), features
+
+
 EMBEDDED: dict[str, Callable[[], tuple[Any, Any, list[str]]]] = {
     "breast-cancer-wisconsin": lambda: _named("load_breast_cancer"),
     "wine": lambda: _named("load_wine"),
     "digits": lambda: _named("load_digits"),
     "digits-odd-even": _odd_even,
+    "digits-3-5": _three_five,
 }
 """id -> inputs, targets 0..C-1 and the names of the features."""
 

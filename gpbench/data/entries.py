@@ -23,7 +23,8 @@
 ``parts`` name a file, its format and the format's options, ``role = "train"`` or ``"test"`` where the publisher splits
 by files, and ``labels = {...}`` for a file of targets beside it. Where a data set is published in several forms,
 ``[[datasets.NAME.editions]]`` hold ``name``, ``parts`` and what differs. ``n = 0`` in one means that its rows are not
-counted beforehand. ``train`` is the number of training rows of the publisher's splits, for estimates of time.
+counted beforehand. ``family`` names a data set that shares rows with this one; statistics count a family once.
+``train`` is the number of training rows of the publisher's splits, for estimates of time.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ __all__ = ["read_file", "read_folder"]
 
 _FORM = ("parts", "recipe", "reader", "options", "n", "counts", "notes")
 _ENTRY = (
-    "title", "task", "d", "classes", "source", "licence", "citation", "papers", "maker", "editions", "train", *_FORM,
+    "title", "task", "d", "classes", "source", "licence", "citation", "papers", "maker", "editions", "train",
+    "family", *_FORM,
 )  # fmt: skip
 _PART = ("file", "format", "role", "labels")
 
@@ -107,6 +109,7 @@ def _entry(name: str, table: TomlTable, top: TomlTable, files: Mapping[str, File
         editions=tuple(_edition(form, table, task, files) for form in forms),
         maker=table.text("maker", "files", among=("files", "embedded", "generated")),
         train=table.integer("train", None),
+        family=table.text("family", name),
     )
 
 

@@ -42,6 +42,7 @@ def load(
     offline: bool = False,
     progress: Progress | None = None,
     patience: Patience | None = None,
+    draws: int = 1,
 ) -> Dataset:
     """Open a data set; fetch and prepare it where that has not been done.
 
@@ -59,6 +60,8 @@ def load(
         Called with a label, what is done and what there is to do (in bytes), while downloading and preparing.
     patience : Patience, optional
         With servers.
+    draws : int
+        Of a generated data set: so many of it, one after another, with the generator's seeds 0, 1, ...
 
     Raises
     ------
@@ -84,7 +87,7 @@ def load(
     if one.maker == "embedded":
         return load_embedded(one)
     if one.maker == "generated":
-        return _load_generated(one, rows or one.n or generators.BLOCK, folder, progress)
+        return _load_generated(one, rows or one.n or generators.BLOCK, folder, progress, draws=draws)
     home = prepared_folder(one, folder)
     return _once(home, home.parent, partial(_fetched, name, home, places), name=name, progress=progress)
 
@@ -124,15 +127,20 @@ def is_here(name: str, folder: Path, mirror: str | None = None) -> bool:
     places = Places(folder / "files", mirror)
     if name.startswith("openml:"):
         number = openml.openml_id(name)
-        return (folder / "prepared" / f"openml-{number}" / "header.json").exists() or _openml_here(number, places)
+        return _stands(folder / "prepared" / f"openml-{number}") or _openml_here(number, places)
     base, _ = generators.parse(name)
     one = entry(base)
-    if one.maker != "files" or (prepared_folder(one, folder) / "header.json").exists():
+    if one.maker != "files" or _stands(prepared_folder(one, folder)):
         return True
     return any(
         files_here(edition.files, places) if edition.parts else _openml_here(int(edition.options["id"]), places)
         for edition in one.editions
     )
+
+
+def _stands(home: Path) -> bool:
+    """Whether a prepared form stands there, and is of this version."""
+    return (home / "header.json").exists() and not outdated(home)
 
 
 def prepared_folder(one: Entry, folder: Path) -> Path:
@@ -189,15 +197,15 @@ def _label(name: str, progress: Progress | None) -> Callable[[int, int], None] |
     return lambda done, total: progress(f"preparing {name}", done, total)
 
 
-def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | None) -> Dataset:
+def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | None, *, draws: int) -> Dataset:
     name = one.id if rows == one.n else f"{one.id}:{rows}"
-    home = folder / "prepared" / one.id / f"{rows}-{_GENERATION}"
+    home = folder / "prepared" / one.id / (f"{rows}-{_GENERATION}" if draws == 1 else f"{rows}x{draws}-{_GENERATION}")
 
     def make(_: Attempts) -> Dataset:
         from gpbench.data.preparation import prepare  # noqa: PLC0415  # as below
 
         return prepare(
-            lambda: generators.blocks(one.id, rows),
+            lambda: generators.blocks(one.id, rows, draws=draws),
             Recipe(task=one.task, classes=one.classes),
             id=name,
             title=one.title,

@@ -26,7 +26,7 @@ from gpbench.data.fetch import (
     record,
 )
 from gpbench.data.load import Candidate, candidate_of, candidates, files_of
-from gpbench.data.prepared import open_prepared
+from gpbench.data.prepared import open_prepared, outdated
 from gpbench.errors import DataError
 
 if TYPE_CHECKING:
@@ -208,7 +208,9 @@ def _sets_of(file: File, places: Places) -> Iterator[Candidate]:
 
 
 def _prepared_problem(folder: Path) -> str | None:
-    """What is wrong with a prepared data set: its rows are hashed again."""
+    """What is wrong with a prepared data set, whose rows are hashed again; another version's is made anew anyway."""
+    if outdated(folder):
+        return None
     try:
         found = open_prepared(folder)
         digest = hashlib.sha256()

@@ -7,6 +7,7 @@ them. Sorting and removal of duplicates work on the written matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +16,19 @@ import numpy.typing as npt
 
 from gpbench.data.columns import Layout, TextFoundError, layout_of, survey, with_categories
 from gpbench.data.dataset import Dataset, GivenSplits, content_checksum
-from gpbench.data.formats.frames import Frames
+from gpbench.data.formats.frames import Frames, Reread
 from gpbench.data.prepared import MatrixWriter, open_prepared, partial_folder, save_rest
 from gpbench.data.recipe import Recipe
-from gpbench.data.rows import blocks_of, first_occurrences, impute_medians, sorted_order
+from gpbench.data.record import Preparation
+from gpbench.data.rows import blocks_of, first_occurrences, sorted_order
 from gpbench.data.targets import Targets
 from gpbench.data.values import Values
 from gpbench.errors import DataError
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     import pandas as pd
+
+    from gpbench.data.census import Census
 
 __all__ = ["Progress", "Recipe", "open_prepared", "prepare"]
 
@@ -45,6 +47,9 @@ def prepare(
     folder: Path,
     given: Sequence[tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]] = (),
     notes: Sequence[str] = (),
+    index: Sequence[str] = (),
+    named: bool = True,
+    missing: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Dataset:
     """Prepare a data set and open it.
@@ -63,6 +68,12 @@ def prepare(
         The publisher's splits, as row numbers of the table; not together with sorting or removal of rows.
     notes : sequence of str
         Remarks that come before those of preparation.
+    index : sequence of str
+        Columns that number or name the rows; left out.
+    named : bool
+        Whether the file names its columns; for the record.
+    missing : sequence of str
+        Words that the tables' reader takes for missing values; for the record.
     progress : callable, optional
         Told how far reading has come.
 
@@ -75,16 +86,17 @@ def prepare(
         The recipe does not fit the table.
     """
     meter = _Meter(progress)
-    with partial_folder(Path(folder)) as partial:
+    tables = tables if isinstance(tables, Reread) else Reread(tables)
+    with closing(tables), partial_folder(Path(folder)) as partial:
         try:
-            layout = _layout(tables, recipe, meter)
+            layout = _layout(tables, recipe, meter, index=index)
             targets, values = _stream(tables, recipe, layout, partial, meter)
         except TextFoundError as found:
-            layout = _layout(tables, recipe, meter, text=found)
+            layout = _layout(tables, recipe, meter, index=index, text=found)
             targets, values = _stream(tables, recipe, layout, partial, meter)
         task, classes, y = targets.finish()
         remarks = [*notes, *targets.notes(), *values.notes()]
-        digest, y = _finish_rows(partial, recipe, layout=layout, values=values, y=y, remarks=remarks)
+        digest, y = _finish_rows(partial, recipe, values=values, y=y, remarks=remarks)
         splits = _given(given, targets.parts(), n=len(y), read=values.rows, changed=recipe.sort or recipe.deduplicate)
         checksum = content_checksum(
             digest, y, task=task, dtype=recipe.dtype, classes=classes, features=layout.names, given=splits
@@ -100,9 +112,29 @@ def prepare(
             "features": list(layout.names),
             "checksum": checksum,
             "notes": remarks,
+            "decisions": remarks if layout.auto else [],
+            "preparation": Preparation(
+                columns=layout.columns,
+                named=named,
+                target=layout.target,
+                features=layout.features,
+                dropped=_dropped(layout),
+                task=task,
+                classes=tuple(classes),
+                missing=tuple(missing),
+                impute=recipe.impute,
+            ).to_json(),
         }
         save_rest(partial, header, y=y, given=splits)
     return open_prepared(folder)
+
+
+def _dropped(layout: Layout) -> dict[str, str]:
+    """Columns that are no inputs, each with the reason."""
+    used = {*layout.target, *(item.column for item in layout.features)}
+    found = {name: "dropped" for name in layout.columns if name not in used}
+    found |= {name: "an index of the rows" for name in layout.index if name in found}
+    return found | ({layout.part: "names training and test rows"} if layout.part is not None else {})
 
 
 class _Meter:
@@ -125,29 +157,24 @@ class _Meter:
         self.passes_left = max(1, self.passes_left - 1)
 
 
-def _layout(tables: Tables, recipe: Recipe, meter: _Meter, *, text: TextFoundError | None = None) -> Layout:
+def _layout(
+    tables: Reread, recipe: Recipe, meter: _Meter, *, index: Sequence[str], text: TextFoundError | None = None
+) -> Layout:
     """The layout; categories that nobody told are looked for in the whole file."""
-    frames = tables()
-    try:
-        first = next(frames, None)
-        if first is None:
-            raise DataError("expected a table with rows; there are none")
-        layout = layout_of(first, recipe, also_text=() if text is None else (text.column,))
-    finally:
-        _close(frames)
-    imputed = recipe.impute is not None
-    wanted = [item for item in layout.features if item.kind != "number" and (imputed or not item.categories)]
-    while wanted:
-        counts: dict[str, Counter[str]] = {}
+    first = tables.first()
+    if first is None:
+        raise DataError("expected a table with rows; there are none")
+    layout = layout_of(first, recipe, also_text=() if text is None else (text.column,), index=index)
+    while wanted := layout.open:
+        counts: dict[str, Census] = {}
         meter.passes_left = 2
         late = set()
         for block in meter.pass_over(tables()):
             survey(counts, block, wanted)
             late |= layout.late_text(block)
         if not late:
-            return with_categories(layout, counts, impute=imputed)
-        layout = layout_of(first, recipe, also_text=[*late, *(item.column for item in wanted)])
-        wanted = [item for item in layout.features if item.kind != "number" and (imputed or not item.categories)]
+            return with_categories(layout, counts)
+        layout = layout_of(first, recipe, also_text=[*late, *(item.column for item in wanted)], index=index)
     return layout
 
 
@@ -159,6 +186,8 @@ def _stream(tables: Tables, recipe: Recipe, layout: Layout, partial: Path, meter
                 raise DataError(f"{block.attrs.get('source', 'table')}: the columns change within the table")
             wanted = targets.wanted(block)
             kept = block if wanted is None else block[wanted]
+            if layout.auto:
+                layout.refuse_inexact(block)
             X = layout.encode(kept, recipe.dtype)
             whole = values.check(X, kept, target=targets.present(kept))
             if whole is not None:
@@ -169,6 +198,7 @@ def _stream(tables: Tables, recipe: Recipe, layout: Layout, partial: Path, meter
     values.raise_if_failed()
     if not writer.n:
         raise DataError("no row is left; all were left out or had missing values")
+    values.refuse_empty()
     values.digest = writer.digest()
     return targets, values
 
@@ -177,27 +207,16 @@ def _finish_rows(
     partial: Path,
     recipe: Recipe,
     *,
-    layout: Layout,
     values: Values,
     y: npt.NDArray[np.int64],
     remarks: list[str],
 ) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """Impute, remove duplicates, sort; leaves X.npy in place and returns its digest and the targets."""
+    """Remove duplicates, sort; leaves X.npy in place and returns its digest and the targets."""
     raw, final = partial / "raw.npy", partial / "X.npy"
-    imputed = values.to_impute()
-    if not (imputed or recipe.deduplicate or recipe.sort):
+    if not (recipe.deduplicate or recipe.sort):
         raw.replace(final)
         return values.digest, y
-    X: Any = np.load(raw, mmap_mode="r+" if imputed else "r", allow_pickle=False)
-    if imputed:
-        medians = impute_medians(X, imputed)
-        empty = [layout.names[j] for j, median in zip(imputed, medians, strict=True) if np.isnan(median)]
-        if empty:
-            raise DataError(f"column {', '.join(empty)}: all values are missing; drop it")
-        remarks.append(
-            "missing values set to the median: "
-            + ", ".join(f"{layout.names[j]} ({values.missing[j]} of {len(X)})" for j in imputed)
-        )
+    X: Any = np.load(raw, mmap_mode="r", allow_pickle=False)
     rows = np.arange(len(X))
     if recipe.deduplicate:
         rows = first_occurrences(X, y)
@@ -232,9 +251,3 @@ def _given(
         if min(train.min(), test.min()) < 0 or max(train.max(), test.max()) >= n or len(np.intersect1d(train, test)):
             raise DataError(f"a given split must hold separate row numbers in 0..{n - 1}")
     return tuple(splits)
-
-
-def _close(frames: Frames) -> None:
-    close = getattr(frames, "close", None)
-    if close is not None:
-        close()

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import psutil
 
 from gpbench.data.dataset import Dataset, GivenSplits, Ints
+from gpbench.data.record import Preparation
 from gpbench.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PREPARED_FORMAT", "MatrixWriter", "open_prepared", "outdated", "partial_folder", "save_rest"]
 
-PREPARED_FORMAT = 1
+PREPARED_FORMAT = 2
 _HEADER_BYTES = 128
 _ATTEMPTS = 5
 
@@ -101,7 +102,10 @@ def partial_folder(folder: Path) -> Iterator[Path]:
         _move(partial, folder, old=old)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DataError(f"{folder}: cannot be written: {reason}; nothing half-made is left") from error
+        raise DataError(
+            f"{folder}: cannot be written: {reason}; nothing half-made is left "
+            "(GPBENCH_DATA can name another data folder)"
+        ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
@@ -158,6 +162,14 @@ def _check_targets(y: npt.NDArray[Any], *, classes: int) -> None:
         raise ValueError(f"y.npy: expected numbers of {classes} classes, or counts")
 
 
+def _check_format(folder: Path, found: object) -> None:
+    if found != PREPARED_FORMAT:
+        raise DataError(
+            f"{folder}: expected a data set that was prepared in format {PREPARED_FORMAT}; got {found!r}, another "
+            "version's; remove the folder"
+        )
+
+
 def outdated(folder: Path) -> bool:
     """Whether a prepared form that cannot be opened is of another version of gpbench, and not damaged."""
     try:
@@ -181,6 +193,7 @@ def open_prepared(folder: str | Path) -> Dataset:
         header = json.loads((folder / "header.json").read_text(encoding="utf-8"))
         X = _array(folder / "X.npy", mmap_mode="r")
         y = _array(folder / "y.npy")
+        _check_format(folder, header["format"])
         promised = (header["format"], (header["n"], header["d"]), (header["n"],))
         given: GivenSplits = ()
         if header["given"]:
@@ -198,6 +211,8 @@ def open_prepared(folder: str | Path) -> Dataset:
             checksum=header["checksum"],
             given=given,
             notes=tuple(header["notes"]),
+            decisions=tuple(header["decisions"]),
+            preparation=Preparation.from_json(header["preparation"]),
         )
     except FileNotFoundError:
         raise DataError(f"{folder}: expected a prepared data set; there is none") from None

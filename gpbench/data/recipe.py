@@ -50,7 +50,8 @@ class Recipe:
     dtype : str
         float32 or float64.
     impute : "median" or None
-        Missing values become the column's median over all rows (categories: the most frequent one).
+        Missing values stay NaN in X, and become the median of each split's training rows (categories: the most frequent
+        one).
     missing : str
         Without ``impute``: ``error``, or ``drop`` to leave out rows with a missing value.
     """

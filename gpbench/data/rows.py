@@ -1,4 +1,4 @@
-"""Work on all rows of a memory-mapped matrix: duplicates, order, medians. Memory: a few numbers for each row."""
+"""Work on all rows of a memory-mapped matrix: duplicates and order. Memory: a few numbers for each row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["blocks_of", "first_occurrences", "impute_medians", "row_hashes", "sorted_order"]
+__all__ = ["blocks_of", "first_occurrences", "row_hashes", "sorted_order"]
 
 _BLOCK_BYTES = 8 << 20
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -66,16 +66,3 @@ def sorted_order(X: npt.NDArray[Any], rows: Ints) -> Ints:
     for j in range(X.shape[1] - 1, -1, -1):
         order = order[np.argsort(np.asarray(X[:, j])[order], kind="stable")]
     return order
-
-
-def impute_medians(X: npt.NDArray[Any], columns: list[int]) -> list[float]:
-    """Replace NaN by the column's median, in place; the medians (NaN where a column holds nothing else)."""
-    medians = []
-    for j in columns:
-        column = np.array(X[:, j])
-        gone = np.isnan(column)
-        median = float("nan") if gone.all() else float(np.median(column[~gone]))
-        column[gone] = median
-        X[:, j] = column
-        medians.append(median)
-    return medians

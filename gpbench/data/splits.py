@@ -6,6 +6,8 @@ contiguous:K    K blocks in file order
 holdout:F*R     R random splits with a fraction F < 1 of test rows, or with F >= 1 test rows
 given           the publisher's own
 active:M/K      M random rows as an active set, then K folds over the remaining rows (sheth2015, section 5)
+draws:R         R generated data sets, with the generator's seeds 0 to R - 1, one random split of each with a tenth of
+                test rows; draws:F*R as holdout:F*R
 ==============  =======================================================================================
 """
 
@@ -31,11 +33,15 @@ PROTOCOLS = {
     "holdout": "holdout:0.2*5",
     "given": "given",
     "active": "active:200/10",
+    "draws": "draws:20",
 }
 """Each protocol's word, with an example."""
 
 # Streams of random numbers that differ although the seed is one.
-_HOLDOUT, _ACTIVE, _LIMIT, _TRAIN_LIMIT = 1, 2, 3, 4
+_HOLDOUT, _ACTIVE, _LIMIT, _TRAIN_LIMIT, _DRAWS = 1, 2, 3, 4, 5
+
+_TENTH = 0.1
+"""Test rows of a draw, where nothing else is asked for."""
 
 _MOST_PARTS = 100_000
 """More splits are a slip of the hand; listing their cells would take hours."""
@@ -81,7 +87,7 @@ class Protocol:
     parts : int
         Folds, blocks or repetitions; 0 for ``given``.
     size : float
-        holdout: the fraction or number of test rows; active: the number of active rows; else 0.
+        holdout and draws: the fraction or number of test rows; active: the number of active rows; else 0.
     """
 
     kind: str
@@ -108,6 +114,9 @@ class Protocol:
         if kind == "holdout":
             size, _, repeats = rest.partition("*")
             return cls(kind, _parts(repeats or "1", text, kind, least=1), _test_size(size, text))
+        if kind == "draws":
+            size, star, draws = rest.rpartition("*")
+            return cls(kind, _parts(draws, text, kind, least=1), _test_size(size, text, kind) if star else _TENTH)
         if kind == "active":
             size, slash, folds = rest.partition("/")
             if not slash:
@@ -119,8 +128,10 @@ class Protocol:
     def text(self) -> str:
         """The canonical text form, from which ``parse`` makes the same protocol."""
         size = str(int(self.size)) if self.size >= 1 else f"{self.size:.12f}".rstrip("0")
-        if self.kind == "holdout":
-            return f"holdout:{size}*{self.parts}"
+        if self.kind == "draws" and self.size == _TENTH:
+            return f"draws:{self.parts}"
+        if self.kind in {"holdout", "draws"}:
+            return f"{self.kind}:{size}*{self.parts}"
         if self.kind == "active":
             return f"active:{size}/{self.parts}"
         return self.kind if self.kind == "given" else f"{self.kind}:{self.parts}"
@@ -137,8 +148,10 @@ class Protocol:
             if not dataset.given:
                 raise UsageError(f"data set {dataset.id} has no published splits; use folds:10 or another protocol")
             return len(dataset.given)
+        if self.kind == "draws":  # of which the data set holds one, or all, one after another
+            return self.parts
         if self.kind == "holdout":
-            self._test_rows(dataset)
+            self._test_rows(dataset.n, dataset.id)
             return self.parts
         rows = dataset.n - (int(self.size) if self.kind == "active" else 0)
         if rows < self.parts:
@@ -168,7 +181,10 @@ class Protocol:
         elif self.kind == "contiguous":
             number = dataset.n - (dataset.n * (index + 1) // count - dataset.n * index // count)
         elif self.kind == "holdout":
-            number = dataset.n - self._test_rows(dataset)
+            number = dataset.n - self._test_rows(dataset.n, dataset.id)
+        elif self.kind == "draws":
+            rows = self._draw_rows(dataset)
+            number = rows - self._test_rows(rows, dataset.id)
         else:  # the first folds are one row larger where the rows do not divide evenly, stratified or not
             rows = dataset.n - (int(self.size) if self.kind == "active" else 0)
             number = rows - (rows // count + int(index < rows % count))
@@ -216,7 +232,12 @@ class Protocol:
             train, test = _block(dataset.n, index, count)
         elif self.kind == "holdout":
             rng = np.random.default_rng([seed, _HOLDOUT, index])
-            train, test = _draw(dataset.n, self._test_rows(dataset), rng)
+            train, test = _draw(dataset.n, self._test_rows(dataset.n, dataset.id), rng)
+        elif self.kind == "draws":
+            rows = self._draw_rows(dataset)
+            rng = np.random.default_rng([seed, _DRAWS, index])
+            own = _draw(rows, self._test_rows(rows, dataset.id), rng)
+            train, test = (index * rows + each for each in own)
         elif self.kind == "active":
             # The same active set for all folds.
             rest, active = _draw(dataset.n, int(self.size), np.random.default_rng([seed, _ACTIVE]))
@@ -231,11 +252,19 @@ class Protocol:
             train = train[np.sort(order[:train_rows])]
         return Split(self.text, index, count, seed, train, test, active)
 
-    def _test_rows(self, dataset: Dataset) -> int:
-        rows = int(self.size) if self.size >= 1 else round(self.size * dataset.n)
-        if not 1 <= rows < dataset.n:
+    def _draw_rows(self, dataset: Dataset) -> int:
+        """Rows of each draw, of a data set that holds all of them."""
+        if dataset.n % self.parts:
             raise UsageError(
-                f"split {self.text} of {dataset.id} would test {rows} of {dataset.n} rows; "
+                f"split {self.text}: {dataset.n} rows of {dataset.id} are not {self.parts} draws of one size"
+            )
+        return dataset.n // self.parts
+
+    def _test_rows(self, n: int, name: str) -> int:
+        rows = int(self.size) if self.size >= 1 else round(self.size * n)
+        if not 1 <= rows < n:
+            raise UsageError(
+                f"split {self.text} of {name} would test {rows} of {n} rows; "
                 "at least one row must test and one must train"
             )
         return rows
@@ -303,9 +332,9 @@ def _whole(digits: str, text: str, kind: str, *, least: int) -> int:
     return int(digits)
 
 
-def _test_size(digits: str, text: str) -> float:
+def _test_size(digits: str, text: str, kind: str = "holdout") -> float:
     if not re.fullmatch(r"[0-9]{1,12}|[0-9]{0,12}\.[0-9]{1,12}", digits):
-        raise _malformed(text, "holdout")
+        raise _malformed(text, kind)
     size = float(digits)
     if size == 0 or (size > 1 and not size.is_integer()) or (size == 1 and "." in digits):
         raise UsageError(f"split {text!r}: expected a fraction between 0 and 1 or a number of test rows; got {digits}")

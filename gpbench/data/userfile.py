@@ -5,29 +5,36 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import asdict
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpbench.data.dataset import TASKS, Dataset
-from gpbench.data.formats import Frames, read_table
+from gpbench.data.formats import Frames, open_bytes, read_table
+from gpbench.data.formats.dialect import MISSING, is_number
+from gpbench.data.formats.frames import Reread, bare
+from gpbench.data.formats.libsvm import looks_like_libsvm
+from gpbench.data.formats.source import zip_members
+from gpbench.data.options import FILE_FORMATS, FileOptions
 from gpbench.data.preparation import Progress, open_prepared, prepare
 from gpbench.data.prepared import PREPARED_FORMAT
 from gpbench.data.recipe import Column, Recipe
-from gpbench.errors import DataError, DataUnavailable, UsageError
+from gpbench.errors import DataError, DataUnavailable, UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     import pandas as pd
 
-__all__ = ["SUFFIXES", "file_format", "load_file"]
+    from gpbench.data.dataset import Dataset
+
+__all__ = ["SUFFIXES", "TableFile", "file_format", "load_file", "table_file"]
 
 SUFFIXES = {
     ".csv": "csv",
-    ".tsv": "csv",
+    ".tsv": "tsv",
     ".txt": "csv",
     ".data": "csv",
     ".dat": "csv",
@@ -39,10 +46,13 @@ SUFFIXES = {
     ".svmlight": "libsvm",
     ".npz": "npz",
 }
-"""Suffix to format; a second suffix .gz, .bz2, .xz, .Z or .zip says that the file is compressed."""
+"""Suffix to format; a second suffix .gz, .bz2, .xz, .zst, .Z or .zip says that the file is compressed."""
 
-_PACKED = (".gz", ".bz2", ".xz", ".z", ".zip")
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".z", ".zip")
 _HASH_BLOCK = 1 << 20
+_PEEK_BYTES = 1 << 16
+_PEEK_LINES = 20
+_NAME_BYTES = 60  # of a file's name in that of its prepared form: a name can be as long as a disk allows
 
 
 def file_format(path: str | Path) -> str | None:
@@ -57,12 +67,140 @@ def file_format(path: str | Path) -> str | None:
     return SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
+@dataclass(frozen=True)
+class TableFile:
+    """A file of which it is settled how it is read.
+
+    Attributes
+    ----------
+    path : Path
+    kind : str
+        One of :data:`gpbench.data.options.FILE_FORMATS`.
+    member : str or None
+        Name inside an archive.
+    missing : tuple of str
+        Words that stand for a missing value.
+    extra : tuple of str
+        Those of them that were asked for, which count in every format.
+    header : bool or None
+        As in :class:`gpbench.data.options.FileOptions`.
+    notes : tuple of str
+        What was decided on the way.
+    features : int or None
+        libsvm: the number of features, where it is known.
+    """
+
+    path: Path
+    kind: str
+    member: str | None
+    missing: tuple[str, ...]
+    extra: tuple[str, ...] = ()
+    header: bool | None = None
+    notes: tuple[str, ...] = ()
+    features: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The name that results bear."""
+        return self.path.name if self.member is None else f"{self.path.name}::{self.member}"
+
+    def tables(self) -> Frames:
+        """Its rows, in blocks, from the beginning."""
+        options: dict[str, Any] = {} if self.member is None else {"member": self.member}
+        if self.kind in ("csv", "tsv"):
+            options |= {"missing": self.missing, "header": self.header}
+        if self.kind == "tsv":
+            options["delimiter"] = "\t"
+        if self.kind == "libsvm" and self.features is not None:
+            options["features"] = self.features
+        for block in read_table(self.path, format="csv" if self.kind == "tsv" else self.kind, **options):
+            yield self._without_words(block) if self.extra else block
+
+    def _without_words(self, block: pd.DataFrame) -> pd.DataFrame:
+        """The block with the words that were asked for made missing; a number in any of its forms."""
+        attrs = dict(block.attrs)
+        numbers = [float(word) for word in self.extra if is_number(word)]
+        view = bare(block)
+        for name, kind in block.dtypes.items():
+            column = view[name]
+            if kind.kind in "iuf" and numbers and isinstance(kind, np.dtype):
+                gone = column.isin(numbers)
+                made = column.astype("float64").mask(gone) if gone.any() else None
+            elif kind.kind not in "iufb":
+                gone = column.isin(self.extra)
+                made = column.astype("object").mask(gone) if gone.any() else None
+            else:
+                continue
+            if made is not None:
+                words = sorted({str(word) for word in column[gone].unique()})
+                attrs["words"] = {**attrs.get("words", {}), str(name): words}
+                view = view.assign(**{str(name): made})
+        view.attrs = attrs
+        return view
+
+
+def table_file(path: str | Path, options: FileOptions) -> TableFile:
+    """How a file is read, by its suffix, its first lines and the options.
+
+    Raises
+    ------
+    DataUnavailable
+        No such file.
+    DataError
+        It cannot be read.
+    UsageError
+        Unknown kind of file, or options that do not apply to it.
+    """
+    path = Path(path)
+    if options.file_format is None and options.member is None and not path.exists() and file_format(path) is None:
+        raise _unknown_kind(path.name)
+    if not path.is_file():
+        found = (
+            "it is a folder" if path.is_dir() else "it is no plain file" if path.exists() else "there is no such file"
+        )
+        raise DataUnavailable(f"data set {path}: {found}; give the path of an existing file")
+    named, member = path.name, options.member
+    if member is None and file_format(path) is None and (held := zip_members(path)):
+        if len(held) > 1:
+            several = ", ".join(f"{path.name}::{each}" for each in held[:5])
+            raise UsageError(f"{path.name}: holds {len(held)} files; say which: {several}")
+        member, named = held[0], held[0]
+    elif member is not None:
+        named = member
+    kind, notes = options.file_format or file_format(named), []
+    if options.file_format is None and options.header is None and kind in (None, "csv"):
+        with open_bytes(path, member=member) as source:
+            if looks_like_libsvm(_first_lines(source.read(_PEEK_BYTES))):
+                kind = "libsvm"
+                notes.append("read as LIBSVM's sparse text; --file-format csv reads it as a table")
+    if kind is None:
+        raise _unknown_kind(named)
+    if options.header is not None and kind not in ("csv", "tsv"):
+        raise UsageError(f"--header says how to read a text table; {named} is read as {kind}")
+    taken = {word[1:] for word in options.missing if word.startswith("-") and word[1:] in MISSING and word != "-"}
+    extra = tuple(word for word in options.missing if not (word.startswith("-") and word[1:] in taken))
+    words = tuple(dict.fromkeys([*(word for word in MISSING if word not in taken), *extra]))
+    return TableFile(path, kind, member, words, extra, options.header, tuple(notes))
+
+
+def _unknown_kind(name: str) -> UsageError:
+    return UsageError(
+        f"{name}: unknown kind of file; expected {', '.join(SUFFIXES)}, plain or compressed, "
+        f"or --file-format {'|'.join(FILE_FORMATS)}"
+    )
+
+
+def _first_lines(head: bytes) -> list[bytes]:
+    """Whole lines of a file's beginning, those that hold anything."""
+    lines = head.replace(b"\r", b"\n").split(b"\n")
+    whole = lines if len(head) < _PEEK_BYTES else lines[:-1]
+    return [line for line in whole if line.strip()][:_PEEK_LINES]
+
+
 def load_file(
     path: str | Path,
     *,
-    target: str | None = None,
-    task: str | None = None,
-    impute: str | None = None,
+    options: FileOptions | None = None,
     cache: Path,
     progress: Progress | None = None,
 ) -> Dataset:
@@ -72,14 +210,8 @@ def load_file(
     ----------
     path : path
         The file; its suffix says the format.
-    target : str, optional
-        Name of the target's column, names of one-hot columns with commas between, or a position from 0 (-1: last).
-        Default: the last column.
-    task : str, optional
-        binary, multiclass, count or ordinal. Default: what the targets tell (two labels: binary; texts or few integers:
-        multiclass).
-    impute : {"median"}, optional
-        What becomes of missing values, which are an error otherwise.
+    options : FileOptions, optional
+        What it does not say of itself.
     cache : path
         The data folder; prepared files go to its folder ``files``.
     progress : callable, optional
@@ -94,63 +226,119 @@ def load_file(
     UsageError
         Unknown suffix, column or task, or a task that must be said.
     """
-    path = Path(path).expanduser()
-    kind = file_format(path)
-    if kind is None:
-        raise UsageError(f"{path.name}: unknown kind of file; expected {', '.join(SUFFIXES)}, plain or compressed")
-    if not path.is_file():
-        found = "it is a folder" if path.is_dir() else "there is no such file"
-        raise DataUnavailable(f"data set {path}: {found}; give the path of an existing file")
-    if task is not None and task not in TASKS:
-        raise UsageError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
-    if impute not in (None, "median"):
-        raise UsageError(f"--impute must be median; got {impute!r}")
-    tables = _tables(path, kind)
-    first = _first(tables)
-    drop, notes = _row_numbers(first)
+    options = options or FileOptions()
+    file = table_file(path, options)
+    tables = Reread(file.tables)
+    with closing(tables):
+        return _load(file, options, tables, cache=Path(cache), progress=progress)
+
+
+def _load(file: TableFile, options: FileOptions, tables: Reread, *, cache: Path, progress: Progress | None) -> Dataset:
+    path, first = file.path, tables.first()
+    if first is None:
+        raise DataError(f"{path.name}: expected rows; the file holds none")
+    names = [str(name) for name in first.columns]
+    drop = _dropped(options.drop, names)
+    target = _target(first, options.target, away=drop)
+    index = _index(first, names, target=target, drop=drop)
+    target = _default(names, {*index, *drop}) if target is None else target
+    if options.target is None:
+        _refuse_one_hot(first, [name for name in names if name not in {*index, *drop}])
     recipe = Recipe(
-        task=task or "auto",
-        target=_target(first, target),
+        task=options.task or "auto",
+        target=target,
         drop=drop,
         categorical="auto",
-        impute=impute,
+        impute=options.impute,
     )
-    key = _key(path, recipe)
-    folder = Path(cache) / "files" / f"{path.name}-{key[:16]}"
+    key = _key(file, recipe)
+    folder = cache / "files" / f"{path.name.encode()[:_NAME_BYTES].decode(errors='ignore')}-{key[:16]}"
     if folder.is_dir():
         try:
             return open_prepared(folder)
         except DataError:  # damaged: the file itself is here, so it is prepared again
             shutil.rmtree(folder, ignore_errors=True)
     try:
-        return prepare(tables, recipe, id=path.name, title=path.name, folder=folder, notes=notes, progress=progress)
+        return prepare(
+            tables,
+            recipe,
+            id=file.id,
+            title=file.id,
+            folder=folder,
+            notes=[*file.notes, *_said(first, index, kind=file.kind)],
+            index=index,
+            named=_is_named(first, file.kind),
+            missing=file.missing,
+            progress=progress,
+        )
     except DataError as error:
         if path.name in str(error):
             raise
         raise DataError(f"{path.name}: {error}") from error  # what concerns the file as a whole names no line
 
 
-def _tables(path: Path, kind: str) -> Callable[[], Frames]:
-    options: dict[str, Any] = {}
-    if kind == "csv" and ".tsv" in [suffix.lower() for suffix in path.suffixes]:
-        options["delimiter"] = "\t"
-    return lambda: read_table(path, format=kind, **options)
+def _is_named(first: pd.DataFrame, kind: str) -> bool:
+    return bool(first.attrs.get("header")) if kind in ("csv", "tsv") else kind in ("arff", "parquet")
 
 
-def _first(tables: Callable[[], Frames]) -> pd.DataFrame:
-    frames = tables()
-    for block in frames:
-        frames.close()  # type: ignore[attr-defined] # the readers are generators
-        return block
-    raise DataError("expected rows; the file holds none")
+def _said(first: pd.DataFrame, index: Sequence[str], *, kind: str) -> list[str]:
+    """What was decided on the whole table: its names and its index."""
+    said = []
+    if kind in ("csv", "tsv"):
+        header, names = first.attrs["header"], [str(name) for name in first.columns]
+        if first.attrs["doubt"]:
+            said.append(first.attrs["doubt"])
+        else:
+            said.append(
+                f"line {header} names the columns" if header else f"no line of names: {names[0]} ... {names[-1]}"
+            )
+    for name in index:
+        what = "the nameless first column" if name.startswith("Unnamed: ") else f"column {name}"
+        said.append(f"left out: {what}, an index of the rows")
+    return said
 
 
-def _target(first: pd.DataFrame, target: str | None) -> Column | tuple[Column, ...]:
+def _dropped(asked: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """The columns that ``--drop`` names, or whose positions it gives."""
+    found = []
+    for name in asked:
+        if name not in names and name.isdigit() and int(name) < len(names):
+            found.append(names[int(name)])
+        elif name in names:
+            found.append(name)
+        else:
+            raise unknown_name("column", name, names)
+    return tuple(dict.fromkeys(found))
+
+
+def _index(first: pd.DataFrame, names: Sequence[str], *, target: Any, drop: Sequence[str]) -> tuple[str, ...]:
+    """Columns that the reader says are an index of the rows; a nameless one that holds decimals measures something."""
+    kept = {target, *drop} if not isinstance(target, tuple) else {*target, *drop}
+    found = []
+    for name in first.attrs.get("index", ()):
+        position = names.index(name)
+        column = first.iloc[:, position]
+        measured = column.dtype.kind == "f" and (column.dropna() % 1 != 0).any()
+        if name not in kept and position not in kept and not (measured and name.startswith("Unnamed: ")):
+            found.append(name)
+    return tuple(found) if len(found) + 2 <= len(names) else ()
+
+
+def _default(names: Sequence[str], away: set[str]) -> str:
+    """The last column that is left."""
+    left = [name for name in names if name not in away]
+    if not left:
+        raise UsageError(f"expected a target and at least one input; none of {len(names)} columns is left")
+    return left[-1]
+
+
+def _target(first: pd.DataFrame, target: str | None, *, away: Sequence[str]) -> Column | tuple[Column, ...] | None:
     """The target as the user gave it: a name, else several names with commas between (one-hot), else a position."""
     names = [str(name) for name in first.columns]
     if target is None:
-        _refuse_one_hot(first, names)
-        return -1
+        return None
+    if target in away:
+        raise UsageError(f"--target {target} and --drop {target} exclude one another")
     if target in names:
         return target
     several = tuple(name.strip() for name in target.split(","))
@@ -163,7 +351,7 @@ def _refuse_one_hot(first: pd.DataFrame, names: list[str]) -> None:
     """Last columns of which each row sets exactly one are one target: the others would give it away as inputs."""
     total = np.zeros(len(first))
     for k in range(1, len(names)):
-        column = first.iloc[:, -k]
+        column = first[names[-k]]
         if column.dtype.kind not in "biuf" or not column.isin([0, 1]).all():
             return
         total += column.to_numpy(dtype=np.float64)
@@ -175,25 +363,15 @@ def _refuse_one_hot(first: pd.DataFrame, names: list[str]) -> None:
             )
 
 
-def _row_numbers(first: pd.DataFrame) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """A nameless first column that counts the rows, as pandas' ``to_csv`` writes it, is no input."""
-    names = [str(name) for name in first.columns]
-    named = len(names) > 2 and names[0] in ("Unnamed: 0", "__index_level_0__")
-    if named and first.iloc[:, 0].dtype.kind == "i" and len(first) > 1:
-        values = first.iloc[:, 0].to_numpy()
-        if values[0] in (0, 1) and (np.diff(values) == 1).all():
-            return (0,), ("the nameless first column counts the rows and was dropped",)
-    return (), ()
-
-
-def _key(path: Path, recipe: Recipe) -> str:
+def _key(file: TableFile, recipe: Recipe) -> str:
     """Hash of the content and of everything that decides what preparation makes of it."""
     whole = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while block := file.read(_HASH_BLOCK):
+        with file.path.open("rb") as stream:
+            while block := stream.read(_HASH_BLOCK):
                 whole.update(block)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    options = json.dumps([PREPARED_FORMAT, path.name, asdict(recipe)], sort_keys=True)
+        raise DataError(f"{file.path}: cannot be read ({error.strerror or error})") from error
+    read = [file.kind, file.member, file.missing, file.extra, file.header]
+    options = json.dumps([PREPARED_FORMAT, file.path.name, read, asdict(recipe)], sort_keys=True)
     return hashlib.sha256(whole.digest() + options.encode()).hexdigest()

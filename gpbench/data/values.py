@@ -42,6 +42,7 @@ class Values:
         self._recipe = recipe
         self._infinite: dict[int, int] = {}
         self._target_missing = 0
+        self._words: list[str] = []
         self._dropped = 0
         self._first = ""
         self._low = np.full(len(layout.names), np.inf)
@@ -78,6 +79,9 @@ class Values:
         self._target_missing += int((~target).sum())
         if self._recipe.impute is None:
             bad_rows |= gone.any(axis=1)
+        if not target.all():
+            words = block.attrs.get("words", {})
+            self._words += [word for name in self._layout.target for word in words.get(name, ())]
         if bad_rows.any() and not self._first:
             self._first = place(block, int(np.argmax(bad_rows)))
         fine = ~(gone | infinite)
@@ -91,6 +95,19 @@ class Values:
     def failed(self) -> bool:
         """Whether an error is certain; the rest of the file is read only to count."""
         return bool(self._first)
+
+    def refuse_empty(self) -> None:
+        """Refuse columns of which no value is there.
+
+        Raises
+        ------
+        DataError
+            Naming them.
+        """
+        names = [item.column for item in self._layout.features for _ in item.names]
+        if empty := list(dict.fromkeys(names[j] for j, count in sorted(self.missing.items()) if count == self.rows)):
+            drop = " ".join(f"--drop {name}" for name in empty[:_NAMED])
+            raise DataError(f"column {', '.join(empty[:_NAMED])}: all values are missing; drop it ({drop})")
 
     def raise_if_failed(self) -> None:
         """Raise the error of the whole file.
@@ -107,20 +124,22 @@ class Values:
         if self.missing and self._recipe.impute is None:
             said.append(f"missing values in column {_some(self.missing, names)}")
         if self._target_missing:
-            said.append(f"missing targets in column {', '.join(self._layout.target)} ({self._target_missing})")
+            said.append(
+                f"missing targets in column {', '.join(self._layout.target)} ({self._target_missing}"
+                f"{_read_as(self._words)})"
+            )
         if self._infinite:
             bound = f" (beyond {self._recipe.dtype}'s range, or written so)"
             said.append(f"infinite values in column {_some(self._infinite, names)}{bound}")
-        hint = (
-            "; fill them with --impute median, or drop rows or columns"
-            if self.missing and not (self._infinite or self._target_missing)
-            else ""
-        )
+        hint = ""
+        if self._target_missing:
+            hint = "; leave those rows out of the file"
+            if self._words:
+                hint += f", or keep the word as a class: --missing -{self._words[0]}"
+        elif self.missing and not self._infinite:
+            drop = " ".join(f"--drop {name}" for name in dict.fromkeys(names[j] for j in sorted(self.missing)[:2]))
+            hint = f"; fill them with --impute median, leave columns out ({drop}), or leave those rows out of the file"
         raise DataError(f"{self._first}: {'; '.join(said)}; this is the first such row{hint}")
-
-    def to_impute(self) -> list[int]:
-        """Columns of X with missing values to be filled."""
-        return sorted(self.missing)
 
     def notes(self) -> list[str]:
         """What is worth recording."""
@@ -132,19 +151,27 @@ class Values:
         ordered = [item for item in self._layout.features if item.kind == "ordered"]
         said += [f"coded as 0, 1, ...: {item.column} ({', '.join(item.categories)})" for item in ordered]
         away = set(self._layout.columns) - {item.column for item in self._layout.features} - set(self._layout.target)
-        away.discard(self._layout.part or "")
+        away -= {self._layout.part or "", *self._layout.index}
         if away:
             said.append(f"columns dropped: {', '.join(name for name in self._layout.columns if name in away)}")
         if self._dropped:
             said.append(f"rows with missing values left out: {self._dropped}")
-        filled = [item.column for item in self._layout.features if item.filler >= 0]
-        if filled:
-            said.append(f"missing categories set to the most frequent one: {', '.join(filled)}")
+        if self.missing and self._recipe.impute is not None:
+            names = [item.column for item in self._layout.features for _ in item.names]
+            counted = {names[j]: count for j, count in sorted(self.missing.items())}
+            filled = ", ".join(f"{name} ({count} of {self.rows})" for name, count in counted.items())
+            said.append(f"missing values filled by the training rows' medians (categories: most frequent): {filled}")
         constant = [self._layout.names[j] for j in np.flatnonzero(self._low == self._high).tolist()]
         if constant:
             more = f" and {len(constant) - _NAMED} more" if len(constant) > _NAMED else ""
             said.append(f"constant columns: {', '.join(constant[:_NAMED])}{more}")
         return said
+
+
+def _read_as(words: list[str]) -> str:
+    """Which words were read as missing, where the reader told."""
+    shown = list(dict.fromkeys(words))[:3]
+    return f", {' and '.join(map(repr, shown))} read as missing" if shown else ""
 
 
 def _some(counts: dict[int, int], names: tuple[str, ...]) -> str:

@@ -157,8 +157,11 @@ class Basis:
         dtheta, dZ = self.features.pullback(K_bar)
         return dtheta + self.kernel.diag_pullback(X, h), dZ
 
-    def gram_pullback(self, Y: Array) -> tuple[Array, Array]:
-        """The part that goes through L; Y (M, M), of which the lower triangle is read, is overwritten."""
+    def gram_pullback(self, Y: Array, *, jitter: float = 0.0) -> tuple[Array, Array]:
+        """The part that goes through L; Y (M, M), of which the lower triangle is read, is overwritten.
+
+        ``jitter`` is for a jitter that is no constant but this multiple of the mean diagonal of k(Z, Z).
+        """
         Y *= _half_lower(len(self.L))
         inner = np.add(Y, Y.T, out=np.empty(Y.shape, order="F"))
         if self._by_inverse:
@@ -167,6 +170,8 @@ class Basis:
         else:
             inner = trsm(self.L, inner, trans=True, overwrite=True)
             inner = trsm(self.L, inner, side="right", overwrite=True)
+        if jitter:
+            add_to_diagonal(inner, jitter * float(np.trace(inner)) / len(inner))
         return self.features.gram_pullback(inner)
 
     def change_to(self, other: Basis) -> Array:

@@ -101,6 +101,8 @@ class FixedPointSearch:
         Evaluations of g at most.
     memory : int
         Pairs of the history; 0: plain damped steps.
+    reached : (k,) or None
+        The point that a call which was stopped by its ``update`` had come to.
     """
 
     damping: float = 0.8
@@ -110,6 +112,7 @@ class FixedPointSearch:
 
     def __post_init__(self) -> None:
         self._history: _History | None = None
+        self.reached: Array | None = None
 
     def settle(self, update: Callable[[Array], Proposal], x: Array) -> FixedPointOutcome:
         """Iterate from x (k,).
@@ -124,6 +127,7 @@ class FixedPointSearch:
         before: tuple[Array, Array] | None = None
         plain, near = True, False
         for iteration in range(1, self.limit + 1):
+            self.reached = x
             target, weights = update(x)
             f = np.subtract(target, x, out=target)
             size = np.abs(f)

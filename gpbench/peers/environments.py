@@ -63,6 +63,7 @@ PEERS: dict[str, Peer] = {
             {"gpflow": "2.11.2", "tensorflow": "2.21.0", "tensorflow-probability": "0.25.0"},
             CHILDREN / "run_gpflow.py",
         ),
+        Peer("gpjax", "GPJax on JAX", {"gpjax": "1.0.0", "jax": "0.10.2"}, CHILDREN / "run_gpjax.py"),
         Peer(
             "gpytorch", "GPyTorch on PyTorch", {"gpytorch": "1.15.2", "torch": "2.13.0"}, CHILDREN / "run_gpytorch.py"
         ),

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.errors import UsageError
 from gpbench.peers.environments import PEERS, environment, python_of, versions
-from gpbench.peers.rivals import GPflowSVGP, GPyTorchPG, GPyTorchSVGP, SklearnGPC
+from gpbench.peers.rivals import GPflowSVGP, GPJaxDual, GPyTorchPG, GPyTorchSVGP, SklearnGPC
 
 if TYPE_CHECKING:
     from gpbench.peers.scheme import Rival
 
 __all__ = ["RIVALS", "peer_facts"]
 
-RIVALS: tuple[type[Rival], ...] = (GPflowSVGP, GPyTorchSVGP, GPyTorchPG, SklearnGPC)
+RIVALS: tuple[type[Rival], ...] = (GPflowSVGP, GPJaxDual, GPyTorchSVGP, GPyTorchPG, SklearnGPC)
 """The rivals' schemes; their ``name`` is the method's id."""
 
 

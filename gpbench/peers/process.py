@@ -16,6 +16,8 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from gpbench.errors import NumericalError, PeerError
 
 if TYPE_CHECKING:
@@ -26,12 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOL", "Message", "RivalProcess", "child_environment"]
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the conversation; a script that speaks another is refused."""
 LONGEST = 1 << 20
 """Bytes of a message at most."""
 GRACE = 10.0
 """Seconds that a process has for leaving once it was told to stop."""
+SHARE = 0.01
+"""Of a core that a process uses at least while it works."""
 LAST_WORDS = 600
 """Characters of a process's standard error that are told when it fails."""
 
@@ -105,7 +109,8 @@ class RivalProcess:
         ----------
         *kinds : str
         patience : float
-            Seconds of silence after which the process is taken for hung.
+            Seconds of silence after which the process is taken for hung, unless it worked meanwhile: on a busy machine
+            its seconds are long.
 
         Raises
         ------
@@ -114,10 +119,7 @@ class RivalProcess:
         PeerError
             It tells of another error, is dead, is silent, or says what is no message.
         """
-        try:
-            line = self._lines.get(timeout=patience)
-        except queue.Empty:
-            raise PeerError(f"rival {self._name} said nothing for {patience:g} seconds and was ended") from None
+        line = self._line(patience)
         if not line.endswith(b"\n"):  # the pipe ended, or the line is endless
             raise self._death() if len(line) < LONGEST else self._rubbish(line)
         try:
@@ -131,6 +133,24 @@ class RivalProcess:
         if kind not in kinds or not isinstance(content, dict):
             raise self._rubbish(line)
         return kind, content
+
+    def _line(self, patience: float) -> bytes:
+        used = self._used()
+        while True:
+            try:
+                return self._lines.get(timeout=patience)
+            except queue.Empty:
+                before, used = used, self._used()
+                if used - before < SHARE * patience:
+                    words = f"rival {self._name} said nothing for {patience:g} seconds and was ended"
+                    raise PeerError(words) from None
+
+    def _used(self) -> float:
+        """Processor seconds of the process so far."""
+        with contextlib.suppress(psutil.Error):
+            times = psutil.Process(self._process.pid).cpu_times()
+            return float(times.user + times.system)
+        return 0.0
 
     def end(self, *, grace: float) -> None:
         """End the process: it may leave by itself within ``grace`` seconds, and is killed then."""

@@ -1,7 +1,7 @@
 """The rivals: which settings each has, and what is known about it.
 
-All start from the same kernel and, where they have inducing inputs, from the same Z, which stays where it is. Adam's
-rate is 0.01, as in the libraries' own examples.
+All start from the same kernel and, where they have inducing inputs, from the same Z. Z is learned unless
+``learn_inducing`` says otherwise, and Adam's rate is 0.01, as in the libraries' own examples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.rows import Array, Rows
 
-__all__ = ["GPflowSVGP", "GPyTorchPG", "GPyTorchSVGP", "SklearnGPC"]
+__all__ = ["GPJaxDual", "GPflowSVGP", "GPyTorchPG", "GPyTorchSVGP", "SklearnGPC"]
 
 STATIONARY = frozenset({"se", "se-ard", "matern32", "matern32-ard"})
 
@@ -31,6 +31,7 @@ class SparseRival(Rival, GPSettings):
 
     batch_size: int = settings.batch_size()
     rate: float = setting(0.01, "rate of Adam", minimum=0.0, maximum=1.0)
+    learn_inducing: bool = settings.learn_inducing()
 
     def inducing_inputs(self, X: Rows, rule: InducingRule) -> Array:
         """Z (M, d) by the rule."""
@@ -44,7 +45,7 @@ class GPflowSVGP(SparseRival):
     link: str = settings.link("probit", "logit")
     optimizer: str = setting(
         "adam",
-        "adam: everything by Adam; natural: q(u) by natural gradients, the kernel by Adam",
+        "adam: everything by Adam; natural: q(u) by natural gradients, the rest by Adam",
         choices=("adam", "natural"),
     )
     gamma: float = setting(0.01, "rate of the natural gradient; GPflow breaks down at 0.1", minimum=1e-6, maximum=1.0)
@@ -72,7 +73,7 @@ class GPyTorchSVGP(SparseRival):
 
 @dataclass(frozen=True, kw_only=True)
 class GPyTorchPG(SparseRival):
-    """GPyTorch's variational GP with Polya-Gamma augmentation: natural gradients for q(u), Adam for the kernel."""
+    """GPyTorch's variational GP with Polya-Gamma augmentation: natural gradients for q(u), Adam for the rest."""
 
     link: str = settings.link("logit")
     natural_rate: float = setting(0.1, "rate of the natural gradient, as in GPyTorch's example", minimum=0, maximum=1)
@@ -80,6 +81,23 @@ class GPyTorchPG(SparseRival):
     name: ClassVar[str] = "gpytorch-pg"
     peer: ClassVar[str] = "gpytorch"
     kernels: ClassVar[frozenset[str]] = STATIONARY
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPJaxDual(SparseRival):
+    """GPJax's dual SVGP (Adam et al. 2021): natural gradients of the sites, Adam for the rest."""
+
+    link: str = settings.link("probit")
+    natural_rate: float = setting(0.1, "rate of the natural gradient, as GPJax has it", minimum=1e-6, maximum=1.0)
+
+    name: ClassVar[str] = "gpjax-dual"
+    peer: ClassVar[str] = "gpjax"
+    kernels: ClassVar[frozenset[str]] = STATIONARY
+
+    @property
+    def floor(self) -> float:
+        """GPJax's probit keeps probabilities within [0.001, 0.999], in training and in prediction."""
+        return 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import abstractmethod
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter, process_time
@@ -139,6 +140,7 @@ class _Following:
     def __init__(self, settings: Rival, peer: Peer, likelihood: Likelihood, *, chosen_in: tuple[float, float]) -> None:
         self._settings, self._peer, self._likelihood, self._chosen_in = settings, peer, likelihood, chosen_in
         self._report: _Report | None = None
+        self._clock = "processor"
         self._facts: dict[str, Any] = {}
         self._memory: float | None = None
 
@@ -147,22 +149,27 @@ class _Following:
     ) -> None:
         """Hand the rows over and listen until the rival or ``on_step`` ends it."""
         name, threads = self._settings.name, _threads()
+        # Whose clock counts is the harness's to say; what it does not time is start-up and compilation.
+        self._clock = getattr(on_step, "clock", "processor" if threads == 1 else "wall")
+        paused = getattr(on_step, "paused", nullcontext)
         self._kernel = self._settings.initial_kernel(X)
         begin = perf_counter()
         hand_over(folder, X, y, Z=Z)
         errors = folder / "errors.txt"
         with RivalProcess(name, command, environment=child_environment(threads), errors=errors) as process:
-            _, hello = process.hear("hello", patience=PATIENCE)
-            self._meet(hello)
-            process.tell(
-                "start",
-                folder=str(folder),
-                kernel=self._kernel.spec(),
-                settings=asdict(self._settings),
-                seed=seed,
-                threads=threads,
-            )
-            _, ready = process.hear("ready", patience=PATIENCE)
+            with paused():
+                _, hello = process.hear("hello", patience=PATIENCE)
+                self._meet(hello)
+                process.tell(
+                    "start",
+                    folder=str(folder),
+                    kernel=self._kernel.spec(),
+                    settings=asdict(self._settings),
+                    seed=seed,
+                    threads=threads,
+                    clock=self._clock,
+                )
+                _, ready = process.hear("ready", patience=PATIENCE)
             compiled = float(ready["compile_seconds"])
             self._facts |= {
                 "startup_seconds": perf_counter() - begin - compiled,
@@ -177,19 +184,20 @@ class _Following:
     def _follow(self, process: RivalProcess, folder: Path, on_step: OnStep) -> None:
         next_look = getattr(on_step, "next_look", lambda: (0.0, None))  # others are told of each step
         chosen, cpu_chosen = self._chosen_in
-        seconds = 0.0
+        counted = 0.0
         while True:
             due, iteration = next_look()
-            due = max(0.0, due - chosen)
+            due = max(0.0, due - (cpu_chosen if self._clock == "processor" else chosen))
             last = None if iteration is None or not np.isfinite(iteration) else int(iteration)
             process.tell("go", seconds=min(due, 1e9), iteration=last)
-            _, told = process.hear("look", patience=PATIENCE + max(0.0, min(due, 1e9) - seconds))
-            seconds = float(told["seconds"])
+            _, told = process.hear("look", patience=PATIENCE + max(0.0, min(due, 1e9) - counted))
+            wall, cpu = float(told["seconds"]), float(told["cpu_seconds"])
+            counted = cpu if self._clock == "processor" else wall
             previous = self._report
             self._memory = told["peak_rss_mb"]
             self._report = _Report(
                 int(told["iteration"]),
-                (seconds + chosen, float(told["cpu_seconds"]) + cpu_chosen),
+                (wall + chosen, cpu + cpu_chosen),
                 told["bound"],
                 np.array(told["theta"], dtype=np.float64),
                 float(told["jitter"]),

@@ -64,14 +64,40 @@ class Group:
         return processors_of(self.finished)
 
     @property
+    def disturbed(self) -> list[str]:
+        """What the finished cells' clocks say against their times, in words."""
+        return disturbed_words(self.finished)
+
+    @property
     def threads(self) -> list[int]:
         """Numbers of threads that the finished cells ran with, sorted."""
         return sorted({cell.threads for cell in self.finished})
 
 
 def processors_of(cells: Iterable[Result]) -> list[str]:
-    """Names of the processors that some cells ran on, sorted; times of several do not compare."""
-    return sorted({cell.cpu for cell in cells})
+    """Names of the processors that some cells ran on, sorted; times of several do not compare.
+
+    Wall seconds, which count where a cell has several threads, are named: they compare with no processor seconds.
+    """
+    return sorted({f"{cell.cpu}, wall seconds" if cell.clock == "wall" else cell.cpu for cell in cells})
+
+
+def disturbed_words(cells: Sequence[Result]) -> list[str]:
+    """What the clocks of some cells say against their times, in words; empty where nothing does."""
+    apart = [ratio for cell in cells if (ratio := cell.disturbance) is not None]
+    waited, ran = [ratio for ratio in apart if ratio > 1.0], [1.0 / ratio for ratio in apart if ratio < 1.0]
+    words = []
+    if waited:
+        words.append(
+            f"in {len(waited)} of {len(cells)} cells training took up to {max(waited):.2g} times as many wall seconds "
+            "as processor seconds: the machine was busy, or waited for its disk"
+        )
+    if ran:
+        words.append(
+            f"in {len(ran)} of {len(cells)} cells training used up to {max(ran):.2g} times as many processor seconds "
+            "as wall seconds: more threads ran than were asked for"
+        )
+    return words
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
@@ -153,7 +179,7 @@ def _method_labels(cells: Sequence[Result]) -> list[str]:
     facts = [
         {name: _words(value) for name, value in cell.settings.items()}
         | {f"limits.{name}": _words(value) for name, value in cell.limits.description().items()}
-        | {"version": _words(cell.version)}
+        | {"version": _words(cell.version), "source": _words(cell.source)[:8], "changes": _words(cell.changes)[:8]}
         for cell in cells
     ]
     methods = [cell.method for cell in cells]
@@ -173,7 +199,7 @@ def _origin_facts(origin: OriginSpec | None) -> dict[str, str]:
     """Settings and version of the method that hyper-parameters come from, which tell cells apart as their own do."""
     if origin is None:
         return {}
-    facts = {**origin.settings, "version": origin.version}
+    facts = {**origin.settings, "version": origin.version, "source": origin.source}
     return {f"{origin.method}.{name}": _words(value) for name, value in facts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Brier score and calibration error of stored cells, from the test rows' predicted probabilities in KEY.npz."""
+"""Scores of stored cells from the test rows' predicted probabilities in KEY.npz: calibration and order of the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.errors import StoreError
+from gpbench.bench.metrics import metrics
+from gpbench.errors import PluginError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BINS",
+    "MORE_IS_BETTER",
     "RELIABILITY_BINS",
     "SCORED",
     "Calibration",
+    "average_precision",
     "brier_score",
     "calibration",
     "calibration_error",
+    "overconfidence",
+    "roc_auc",
+    "scores_of",
     "stored_calibration",
     "with_scores",
 ]
@@ -33,7 +39,9 @@ BINS = 15
 #: Bins of a reliability diagram.
 RELIABILITY_BINS = 10
 #: The metrics of this module.
-SCORED = frozenset({"brier", "ece"})
+SCORED = frozenset({"brier", "ece", "overconfidence", "auc", "average_precision"})
+#: Metrics of which more is better, of this module and others.
+MORE_IS_BETTER = frozenset({"accuracy", "bound", "auc", "average_precision"})
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.integer]
@@ -76,6 +84,94 @@ def calibration_error(probabilities: Array, y: Labels, *, bins: int = BINS) -> f
     bin_of = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
     surplus = np.bincount(bin_of, weights=(predicted == y) - confidence, minlength=bins)
     return float(np.abs(surplus).sum() / len(y))
+
+
+def overconfidence(probabilities: Array, y: Labels) -> float:
+    """Mean confidence less the share of right predictions: above 0 a method is surer than it is right, below less sure.
+
+    It is the calibration error with its sign and a single bin.
+
+    Parameters
+    ----------
+    probabilities : (n, C)
+    y : (n,)
+        Classes 0..C-1.
+    """
+    return float(np.mean(probabilities.max(axis=1)) - np.mean(probabilities.argmax(axis=1) == y))
+
+
+def roc_auc(probability: Array, y: Labels) -> float | None:
+    """Area under the receiver operating characteristic (Hanley and McNeil 1982).
+
+    It is the chance that a row of class 1 has a higher probability than one of class 0, ties counting half: with R the
+    sum of the ranks (ties: mean ranks) of the n1 rows of class 1, (R - n1 (n1 + 1) / 2) / (n0 n1).
+
+    Parameters
+    ----------
+    probability : (n,)
+        Of class 1.
+    y : (n,)
+        0 or 1.
+
+    Returns
+    -------
+    float or None
+        None where one class is absent.
+    """
+    positive = y == 1
+    n1 = int(positive.sum())
+    n0 = len(y) - n1
+    if not n0 or not n1:
+        return None
+    _, place, counts = np.unique(probability, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - 0.5 * (counts - 1))[place]
+    return float((ranks[positive].sum() - 0.5 * n1 * (n1 + 1)) / (n0 * n1))
+
+
+def average_precision(probability: Array, y: Labels) -> float | None:
+    """Average precision: sum over thresholds of (R_k - R_(k-1)) P_k, recall R and precision P (not interpolated).
+
+    A threshold is each value that some row's probability has, the highest first; it finds the rows at or above it. This
+    is scikit-learn's definition; Zhu (2004) compares it with others.
+
+    Parameters
+    ----------
+    probability : (n,)
+        Of class 1.
+    y : (n,)
+        0 or 1.
+
+    Returns
+    -------
+    float or None
+        None where no row is of class 1.
+    """
+    order = np.argsort(-probability, kind="stable")
+    hits = np.cumsum(y[order] == 1)
+    if not len(y) or not hits[-1]:
+        return None
+    last = np.flatnonzero(np.append(np.diff(probability[order]) != 0.0, True))  # the last row of each threshold
+    precision = hits[last] / (last + 1.0)
+    return float(np.sum(np.diff(hits[last], prepend=0) * precision) / hits[-1])
+
+
+def scores_of(probabilities: Array, y: Labels) -> dict[str, float | None]:
+    """Every score of :data:`SCORED`; AUC and average precision of the second of two classes, else None.
+
+    Parameters
+    ----------
+    probabilities : (n, C)
+    y : (n,)
+        Classes 0..C-1.
+    """
+    two = probabilities.shape[1] == 2
+    return {
+        "brier": brier_score(probabilities, y),
+        "ece": calibration_error(probabilities, y),
+        "overconfidence": overconfidence(probabilities, y),
+        "auc": roc_auc(probabilities[:, 1], y) if two else None,
+        "average_precision": average_precision(probabilities[:, 1], y) if two else None,
+    }
 
 
 class Calibration(NamedTuple):
@@ -126,7 +222,7 @@ def stored_calibration(key: str, store: Store) -> Calibration | None:
 
 
 def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResult], list[str]]:
-    """Cells whose ``metrics`` also hold ``brier`` and ``ece``; None where a cell predicts no classes.
+    """Cells whose ``metrics`` also hold those of :data:`SCORED`; None where a cell predicts no classes.
 
     Parameters
     ----------
@@ -145,10 +241,12 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
     scored: list[AnyResult] = []
     problems: list[StoreError] = []
     for cell in cells:
-        found: dict[str, float | None] = {"brier": None, "ece": None}
-        if cell.finished:
+        found = _nothing()
+        if known := {name: cell.metrics[name] for name in found if name in cell.metrics}:
+            found |= known  # of reference results, which have no arrays
+        elif cell.finished:
             try:
-                found = _scores(cell.key, store)
+                found = _scores(cell, store)
             except StoreError as error:
                 problems.append(error)
         scored.append(replace(cell, metrics={**cell.metrics, **found}))
@@ -157,16 +255,26 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
     return scored, [f"{len(problems)} cells without Brier score and calibration error: {problems[0]}"]
 
 
-def _scores(key: str, store: Store) -> dict[str, float | None]:
-    found = _probabilities(key, store)
-    if found is None:  # counts
-        return {"brier": None, "ece": None}
-    return {"brier": brier_score(*found), "ece": calibration_error(*found)}
+def _nothing() -> dict[str, float | None]:
+    return dict.fromkeys(sorted(SCORED))
 
 
-def _probabilities(key: str, store: Store) -> tuple[Array, Labels] | None:
+def _scores(cell: Result, store: Store) -> dict[str, float | None]:
+    found = _probabilities(cell.key, store, digest=cell.arrays_sha256)
+    return _nothing() if found is None else scores_of(*found) | _of_plugins(*found)  # counts have none
+
+
+def _of_plugins(probabilities: Array, y: Labels) -> dict[str, float | None]:
+    """Third parties' metrics; those that cannot be computed are an error."""
+    try:
+        return {name: metric(probabilities, y) for name, metric in metrics().items()}
+    except PluginError as error:
+        raise StoreError(str(error)) from error
+
+
+def _probabilities(key: str, store: Store, *, digest: str | None = None) -> tuple[Array, Labels] | None:
     """Predicted probabilities (n, C) and classes (n,) of a cell's test rows; None where it predicts no classes."""
-    arrays = store.arrays(key, names=("test_probabilities", "y_test"))
+    arrays = store.arrays(key, names=("test_probabilities", "y_test"), digest=digest)
     if "test_probabilities" not in arrays:
         return None
     probabilities, y = arrays["test_probabilities"], arrays.get("y_test", np.empty(0))

@@ -1,4 +1,4 @@
-"""Where a report's cells come from: results folders, stored cells, and what ``gpbench run --json`` printed."""
+"""Where a report's cells come from: results folders, stored cells, reference results, what ``run --json`` printed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpbench.bench.methods import methods
+from gpbench.bench.reference import read_reference, reference_files
 from gpbench.bench.result import Result
 from gpbench.bench.store import Store
 from gpbench.data.splits import Protocol
@@ -17,7 +19,7 @@ from gpbench.report.scores import Calibration, stored_calibration, with_scores
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["calibrations", "choose", "read_cells"]
+__all__ = ["beside", "calibrations", "choose", "read_cells", "reference_words"]
 
 
 def read_cells(paths: Iterable[Path], *, scored: bool = False) -> tuple[list[Result], list[str]]:
@@ -26,8 +28,8 @@ def read_cells(paths: Iterable[Path], *, scored: bool = False) -> tuple[list[Res
     Parameters
     ----------
     paths : iterable of Path
-        A store, a results folder with a store ``runs`` in it, a cell's JSON file, or a file of JSON that
-        ``gpbench run --json`` printed.
+        A store, a results folder with a store ``runs`` in it, a cell's JSON file, a file of reference results
+        (``.parquet``), or one of JSON that ``gpbench run --json`` printed.
     scored : bool
         Whether the cells' metrics are to hold Brier score and calibration error, see :mod:`gpbench.report.scores`.
 
@@ -57,6 +59,56 @@ def read_cells(paths: Iterable[Path], *, scored: bool = False) -> tuple[list[Res
     return cells, problems
 
 
+def beside(cells: Sequence[Result], datasets: Sequence[str]) -> tuple[list[Result], list[str]]:
+    """Reference results to be shown beside a store's own: on data sets that are asked for, else on those of the store.
+
+    Parameters
+    ----------
+    cells : sequence of Result
+        The store's; without any, all reference results are beside them.
+    datasets : sequence of str
+        That are asked for.
+
+    Returns
+    -------
+    list of Result
+        Those of other keys.
+    list of str
+        A sentence that says so, where there are any.
+
+    Raises
+    ------
+    StoreError
+        A file of reference results cannot be read.
+    """
+    wanted = set(datasets) or {cell.dataset for cell in cells}
+    own = {cell.key for cell in cells}
+    found = {
+        cell.key: cell
+        for path in reference_files()
+        for cell in read_reference(path)
+        if cell.key not in own and (not wanted or cell.dataset in wanted)
+    }
+    if not found:
+        return [], []
+    return list(found.values()), [reference_words(found.values())]
+
+
+def reference_words(cells: Iterable[Result]) -> str:
+    """That cells are reference results, and which of their methods have another version by now."""
+    every = list(cells)
+    old: dict[str, set[int]] = {}
+    for cell in every:
+        known = methods().get(cell.method)
+        if known is not None and known.version != cell.version:
+            old.setdefault(f"{cell.method} (now version {known.version})", set()).add(cell.version)
+    words = f"{len(every)} cells are reference results, which come with gpbench; --fresh does without"
+    if not old:
+        return words
+    earlier = "; ".join(f"{name}: version {', '.join(map(str, sorted(own)))}" for name, own in sorted(old.items()))
+    return f"{words}; of earlier versions: {earlier}"
+
+
 def calibrations(paths: Iterable[Path], cells: Iterable[Result]) -> dict[str, Calibration]:
     """The bins of reliability diagrams, by key, of those cells whose arrays are in these places.
 
@@ -79,6 +131,8 @@ def _read(path: Path) -> tuple[list[Result], Store]:
     if path.is_dir():
         store = Store(path / "runs" if (path / "runs").is_dir() else path)
         return store.results(), store
+    if path.suffix == ".parquet" and path.exists():
+        return read_reference(path), Store(path.parent)
     if path.exists():
         return _cells_of_file(path)
     raise UsageError(f"there is no results folder or file {path}")

@@ -87,6 +87,18 @@ class Training(ABC):
     def __init__(self, *, limit: int) -> None:
         self.trainer = Trainer(limit=limit, posterior=self.posterior)
 
+    def begin(self) -> None:
+        """Do what is long before the first step, with ``on_step`` known.
+
+        It may ask ``trainer.check``; where that raises StopTraining it leaves what :meth:`posterior` needs.
+
+        Raises
+        ------
+        StopTraining
+            From ``on_step``.
+        """
+        return
+
     @abstractmethod
     def train(self) -> StoppedBy:
         """Train to the end, or until the trainer's ``report`` or ``check`` raises StopTraining; says why it ended.
@@ -148,11 +160,13 @@ def run_training(name: str, start: Callable[[], Training], on_step: OnStep) -> F
         training = start()
         training.trainer.on_step = on_step
         try:
-            stopped_by = training.train()
+            training.begin()
+            try:
+                stopped_by = training.train()
+            finally:
+                reached = f"{training.unit} {training.trainer.count}"
         except StopTraining:
             stopped_by = training.trainer.stopped_by
-        finally:
-            reached = f"{training.unit} {training.trainer.count}"
         return training.result(stopped_by)
     except NumericalError as error:
         raise NumericalError(f"{name}, {reached}: {error}") from error

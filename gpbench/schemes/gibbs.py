@@ -1,4 +1,6 @@
-"""gibbs: the Polya-Gamma Gibbs sampler of GP classification with a logit link, wenzel2019's ground truth (figure 1).
+"""gibbs: sampling the exact posterior of GP classification, wenzel2019's ground truth (figure 1).
+
+Polya-Gamma variables augment the logit (wenzel2019), normal ones the probit (Albert and Chib 1993).
 
 =======  =================================================================================  =======
 symbol   meaning                                                                            shape
@@ -10,16 +12,18 @@ f, v     latent values at the rows, whitened: f = L v                           
 ω, Ω     Polya-Gamma variables, one a row (wenzel2019 (3) to (5)); Ω = diag(ω)              (n,)
 η        standard normal noise                                                              (n,)
 B        I + Ω^½ K Ω^½, with eigenvalues from 1 on                                          (n, n)
+z        what f is seen as, with precision Ω                                                (n,)
 =======  =================================================================================  =======
 
 The kernel is fixed and there are no inducing inputs. Given ω the posterior of f is normal with covariance
 C = (K⁻¹ + Ω)⁻¹ and mean ½ C y; given f the ω are independent, ω_n ~ PG(1, f_n). A sweep draws both in turn. f is drawn
 without an inverse: with v₀ ~ N(0, I) and f₀ = L v₀,
 
-    f = f₀ + K w,  v = v₀ + Lᵀ w,  w = Ω^½ B⁻¹ (½ Ω^-½ y - Ω^½ f₀ - η),
+    f = f₀ + K w,  v = v₀ + Lᵀ w,  w = Ω^½ B⁻¹ (Ω^½ z - Ω^½ f₀ - η),  z = ½ Ω⁻¹ y,
 
-one Cholesky factorisation of n rows a sweep, O(n³/3). The draws that are kept are the posterior: prediction averages
-p(y* | f) over them, each integrated over what f leaves open at x*.
+one Cholesky factorisation of n rows a sweep, O(n³/3). The probit is Φ(y f) = P(y z > 0) with z ~ N(f, 1): Ω = I, z
+given f and y is normal cut at 0, and B is factorised once. The draws that are kept are the posterior: prediction
+averages p(y* | f) over them, each integrated over what f leaves open at x*.
 
 How much S dependent draws x are worth: with the autocorrelations ρ_k at lag k and τ = 1 + 2 Σ_{k>0} ρ_k the effective
 sample size is S/τ and the standard error of the mean sd/√(S/τ). The sum is cut by Geyer's initial monotone sequence
@@ -34,11 +38,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from polyagamma import random_polyagamma
-from scipy import fft
+from scipy import fft, special
 from scipy.linalg import blas
 
 from gpbench.errors import UsageError
-from gpbench.model.likelihoods.bernoulli import sigmoid
+from gpbench.model.likelihoods.bernoulli import log_ndtr
 from gpbench.model.linalg import add_to_diagonal, cholesky, potrf, trmv, trsv
 from gpbench.model.posterior import Latent
 from gpbench.model.sampled import SampledPosterior
@@ -53,7 +57,15 @@ if TYPE_CHECKING:
     from gpbench.optimize.training import OnStep, StoppedBy
     from gpbench.schemes.base import Fit
 
-__all__ = ["Gibbs", "autocorrelation_times", "polya_gamma", "standard_errors"]
+__all__ = [
+    "Chain",
+    "Gibbs",
+    "autocorrelation_times",
+    "polya_gamma",
+    "shrink_factors",
+    "shrink_factors_of",
+    "standard_errors",
+]
 
 FAR = 60.0
 """|c| from which PG(1, c) is drawn as a quarter of an inverse Gaussian: the laws differ by less than exp(-100) there.
@@ -68,14 +80,14 @@ COLUMNS = 256
 class Gibbs(KernelSettings):
     """Draws from the exact posterior of the latent values, the kernel being fixed."""
 
-    link: str = settings.link("logit")
+    link: str = settings.link("logit", "probit")
     burn_in: int = setting(200, "sweeps that are thrown away at the beginning", minimum=0)
     samples: int = setting(2000, "draws that are kept", minimum=1)
     thinning: int = setting(1, "sweeps from one draw that is kept to the next", minimum=1)
     max_rows: int = setting(2000, "rows at most: a sweep costs their cube, and the draws are held in memory", minimum=1)
 
     def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
-        """The Bernoulli likelihood with the logit link.
+        """The Bernoulli likelihood with the link of the settings.
 
         Raises
         ------
@@ -100,12 +112,12 @@ class Gibbs(KernelSettings):
         Raises
         ------
         UsageError
-            Another likelihood than the logit, or more rows than ``max_rows``.
+            Another likelihood than logit or probit, or more rows than ``max_rows``.
         NumericalError
             The kernel matrix cannot be factorised past every remedy.
         """
-        if likelihood.name != "logit":
-            raise UsageError(f"gibbs needs the likelihood logit; got {likelihood.name}")
+        if likelihood.name not in {"logit", "probit"}:
+            raise UsageError(f"gibbs needs the likelihood logit or probit; got {likelihood.name}")
         likelihood.check_targets(y, classes)
         check_row_limit("gibbs", len(X), max_rows=self.max_rows)
         inputs = np.array(X[0 : len(X)], dtype=np.float64)
@@ -127,12 +139,13 @@ class Chain(Training):
         super().__init__(limit=scheme.burn_in + scheme.samples * scheme.thinning)
         self.kept = 0
         self._scheme, self._X, self._likelihood, self._rng = scheme, X, likelihood, rng
-        self._half = np.asarray(y) - 0.5  # ½ y
+        self._signs = 2.0 * np.asarray(y) - 1.0
         self._kernel = scheme.initial_kernel(X)
         self._K = self._kernel.gram(X)
         self._L, self._jitter = cholesky(self._K, what="K of all rows")
         add_to_diagonal(self._K, self._jitter)
         self._B = np.empty_like(self._K)
+        self._C: Array | None = None  # the probit's factor of I + K
         self._f, self._v = np.zeros(len(X)), np.zeros(len(X))
         self._draws = np.empty((scheme.samples, len(X)))
 
@@ -161,25 +174,56 @@ class Chain(Training):
             "thinning": self._scheme.thinning,
             "samples": self.kept,
         }
-        return found | _precision(self._kept() @ self._L.T) if self.kept >= FEW else found
+        if self.kept < FEW:
+            return found
+        f = self._kept() @ self._L.T
+        return found | _precision(f, np.exp(self._likelihood.log_density(np.ones(f.shape[1], dtype=np.int64), f)))
+
+    def go_on_from(self, v: Array) -> None:
+        """Go on from other whitened values v (n,)."""
+        self._v, self._f = v, trmv(self._L, v)
+
+    def draws(self, sweeps: int, *, thinning: int = 1) -> Array:
+        """Sweep on, apart from training, and give f after every ``thinning``-th sweep: (sweeps // thinning, n)."""
+        found = np.empty((sweeps // thinning, len(self._v)))
+        for number in range(len(found)):
+            for _ in range(thinning):
+                self._sweep()
+            found[number] = self._f
+        return found
 
     def _kept(self) -> Array:
         return self._draws[: self.kept] if self.kept else self._v[None]
 
     def _sweep(self) -> None:
-        K, L, B, rng = self._K, self._L, self._B, self._rng
-        omega = polya_gamma(self._f, rng=rng)
-        root = np.sqrt(omega)
-        np.multiply(K, root, out=B)
-        B *= root[:, None]
-        add_to_diagonal(B, 1.0)
-        C = potrf(B, what="I + Ω^½ K Ω^½", overwrite=True)
+        K, L, rng = self._K, self._L, self._rng
+        root, seen, C = self._probit() if self._likelihood.name == "probit" else self._logit()
         v = rng.standard_normal(len(root))
         f = trmv(L, v)
-        w = self._half / root - root * f - rng.standard_normal(len(root))
+        w = seen - root * f - rng.standard_normal(len(root))
         w = root * trsv(C, trsv(C, w), trans=True)
         v += trmv(L, w, trans=True)
         self._v, self._f = v, blas.dsymv(1.0, K, w, beta=1.0, y=f, lower=1, overwrite_y=1)
+
+    def _logit(self) -> tuple[Array, Array, Array]:
+        """Ω^½, Ω^½ z and the factor of B, from draws of ω given f."""
+        B = self._B
+        root = np.sqrt(polya_gamma(self._f, rng=self._rng))
+        np.multiply(self._K, root, out=B)
+        B *= root[:, None]
+        add_to_diagonal(B, 1.0)
+        return root, 0.5 * self._signs / root, potrf(B, what="I + Ω^½ K Ω^½", overwrite=True)
+
+    def _probit(self) -> tuple[Array, Array, Array]:
+        """The same from draws of z given f, Ω = I."""
+        if self._C is None:
+            self._B[...] = self._K
+            add_to_diagonal(self._B, 1.0)
+            self._C = potrf(self._B, what="I + K", overwrite=True)
+        s, f = self._signs, self._f
+        # s z - s f is a unit normal above -s f, by its upper tail, which keeps its digits
+        above = -special.ndtri_exp(np.log1p(-self._rng.random(len(f))) + log_ndtr(s * f))
+        return np.ones(len(f)), f + s * above, self._C
 
 
 def polya_gamma(c: Array, *, rng: np.random.Generator) -> Array:
@@ -201,11 +245,10 @@ def polya_gamma(c: Array, *, rng: np.random.Generator) -> Array:
     return omega
 
 
-def _precision(f: Array) -> dict[str, float]:
-    """Effective sample sizes and Monte Carlo standard errors of f and σ(f) at the rows, from draws f (S, n)."""
+def _precision(f: Array, p: Array) -> dict[str, float]:
+    """Effective sample sizes and Monte Carlo standard errors of f and p(1 | f) at the rows, from draws (S, n)."""
     tau = autocorrelation_times(f)
     sizes = len(f) / tau
-    p = sigmoid(f)
     return {
         "ess_least": float(sizes.min()),
         "ess_median": float(np.median(sizes)),
@@ -234,6 +277,31 @@ def autocorrelation_times(x: Array) -> Array:
         columns = slice(first, min(first + COLUMNS, n))
         tau[columns] = _times(x[:, columns])
     return np.asarray(np.maximum(tau, 1.0 / np.log10(S)))
+
+
+def shrink_factors(chains: Array) -> Array:
+    """Split R-hat of each quantity: how much its chains would shrink if they ran on (Gelman et al. 2013, section 11.4).
+
+    Parameters
+    ----------
+    chains : (k, S, n)
+        At least four draws of one or more chains; each is taken as two halves.
+
+    Returns
+    -------
+    (n,)
+        1 at convergence; 1 too for a quantity that never moves.
+    """
+    half = chains.shape[1] // 2
+    parts = np.concatenate([chains[:, :half], chains[:, chains.shape[1] - half :]])
+    return shrink_factors_of(parts.mean(axis=1), parts.var(axis=1, ddof=1), half)
+
+
+def shrink_factors_of(means: Array, variances: Array, draws: int) -> Array:
+    """R-hat (n,) from means and variances (k, n) of k pieces of chains, of ``draws`` draws each."""
+    within = variances.mean(axis=0)
+    total = within * (draws - 1) / draws + means.var(axis=0, ddof=1)
+    return np.asarray(np.sqrt(np.divide(total, within, out=np.ones_like(total), where=within > 0.0)))
 
 
 def standard_errors(x: Array, tau: Array) -> Array:

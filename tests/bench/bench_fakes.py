@@ -1,8 +1,11 @@
 """A tiny scheme, posterior and data source for tests of the harness; importable by worker processes."""
 
+import ctypes
 import os
 import signal
+import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.methods import Method
-from gpbench.bench.runner import Task
+from gpbench.bench.runner import Bounds, Task
 from gpbench.data.dataset import dataset_from_arrays
 from gpbench.schemes.base import Fit, Step, StopTraining, setting
 
@@ -82,6 +85,10 @@ class FakeInducing(FakeScheme):
     kmeans_rows: int = setting(50, "Rows.")
 
 
+class Odd(BaseException):
+    """What no handler of exceptions catches."""
+
+
 def _misbehave(trouble):
     if trouble == "error":
         raise ValueError("deliberate")
@@ -91,9 +98,36 @@ def _misbehave(trouble):
         raise KeyboardInterrupt
     if trouble in {"SIGTERM", "SIGKILL"}:
         os.kill(os.getpid(), getattr(signal, trouble))
-    if trouble == "wait":  # for something that a test does to this process
-        os.write(1, f"{os.getpid()}\n".encode())
-        signal.pause()
+    if trouble == "segv":
+        ctypes.string_at(0)
+    if trouble == "_exit":
+        os._exit(9)
+    if trouble == "generator":
+        raise GeneratorExit
+    if trouble == "base":
+        raise Odd("deliberate")
+    if trouble == "print":
+        sys.stdout.write("printed by Python\n")
+        os.write(1, b"printed by C\n")
+        subprocess.run(["echo", "printed by a child"], check=True)
+    if trouble == "memory":
+        hoard = []
+        while True:
+            hoard.append(np.zeros(2**24))  # address space, which nobody touches
+    if trouble == "sleep":
+        time.sleep(10_000)
+    if trouble == "spin":
+        while True:
+            pass
+    if trouble.startswith("signal:"):
+        heard = []
+        signal.signal(signal.SIGUSR1, lambda *_: heard.append(True))
+        Path(trouble.removeprefix("signal:")).write_text(str(os.getpid()))
+        while not heard:
+            time.sleep(0.01)
+    if trouble.startswith("fork:"):
+        with subprocess.Popen(["sleep", "10000"]) as child:
+            Path(trouble.removeprefix("fork:")).write_text(str(child.pid))
     if trouble.startswith("wait:"):
         Path(trouble.removeprefix("wait:")).write_text(str(os.getpid()))
         signal.pause()
@@ -151,9 +185,10 @@ def spec(
     )
 
 
-def task(method=FAKE, *, source=None, **options):
+def task(method=FAKE, *, source=None, bounds=None, threads=1, **options):
     place = source or FakeSource()
-    return Task(spec=spec(method, source=place, **options), method=method, source=place)
+    known = spec(method, source=place, **options)
+    return Task(spec=known, method=method, source=place, bounds=bounds or Bounds(), threads=threads)
 
 
 def without_times(result):
@@ -161,6 +196,6 @@ def without_times(result):
     result = result.to_json()
     trace, metrics = result["trace"], result["metrics"]
     kept = {name: value for name, value in result.items() if name not in {"trace", "metrics", "provenance", "digest"}}
-    kept["metrics"] = {k: v for k, v in metrics.items() if k not in {"train_seconds", "cpu_seconds", "peak_rss_mb"}}
+    kept["metrics"] = {k: v for k, v in metrics.items() if not k.endswith("_seconds") and k != "peak_rss_mb"}
     kept["last"] = {name: trace[name][-1:] for name in ("iteration", "nll", "error", "bound")}
     return kept

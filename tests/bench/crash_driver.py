@@ -10,25 +10,29 @@ import random
 import signal
 import sys
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import psutil
 from bench_fakes import FAKE, POINTS, task, without_times
 
 from gpbench.bench.execution import Serial
 from gpbench.bench.runner import run_cell
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep
+from gpbench.bench.workers import Workers
 
 
-def main(folder, kills, seed):
+def main(folder, kills, seed, processes):
     began = time.perf_counter()
     run(TASKS, folder / "whole")
     usual = time.perf_counter() - began
     whole = contents(folder / "whole", TASKS)
     at_random = kill_at_random(folder, whole, kills=kills, usual=usual, chance=random.Random(seed))
     at_lines = kill_at_every_line(folder, whole)
-    sys.stdout.write(f"{at_random} {at_lines}\n")
+    by_whom = kill_processes(folder, whole, kills=processes, chance=random.Random(seed))
+    sys.stdout.write(f"{at_random} {at_lines} {by_whom}\n")
 
 
 def kill_at_random(folder, whole, *, kills, usual, chance):
@@ -49,6 +53,43 @@ def kill_at_every_line(folder, whole):
         finish(TASKS[:2], folder / f"line{line}", whole)
         line += 1
     return line
+
+
+def kill_processes(folder, whole, *, kills, chance):
+    """Kill the sweep's process, one of its workers, or the whole group, each at a random moment."""
+    hits = 0
+    while hits < kills:
+        store = folder / f"processes{hits}"
+        jobs, victim = chance.choice([1, 2]), ("parent", "worker", "group")[hits % 3]
+        child = os.fork()
+        if child == 0:
+            os.setpgid(0, 0)
+            try:
+                with closing(Workers(jobs)) as workers:
+                    sweep(TASKS, Store(store), executor=workers)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        began, wait = time.perf_counter(), chance.uniform(0.0, 0.3)
+        while not list(store.glob("*.json")) and time.perf_counter() - began < 60.0:
+            time.sleep(0.01)  # a kill while the worker still imports finds nothing to lose
+        time.sleep(wait)
+        workers = [each for each in psutil.Process(child).children() if each.status() != psutil.STATUS_ZOMBIE]
+        if victim == "group":
+            os.killpg(child, signal.SIGKILL)
+        elif victim == "parent" or not workers:
+            os.kill(child, signal.SIGKILL)
+        else:
+            chance.choice(workers).kill()
+        os.waitpid(child, 0)
+        _, alive = psutil.wait_procs(workers, timeout=60)
+        assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE], "a worker outlived its sweep"
+        check_files(store)
+        failed = [each for each in Store(store).results() if not each.finished]
+        assert len(failed) <= (victim == "worker"), "a worker takes its own cell alone"
+        finish(TASKS, store, whole)
+        hits += 1
+    return hits
 
 
 def write(outcomes, folder, line):
@@ -135,4 +176,4 @@ def check_files(folder):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -21,7 +21,7 @@ def test_key_of_a_known_cell_never_changes():
         seed=0,
         likelihood="logit",
     )
-    assert known.key == "67fbd92fe99c8529bf31"
+    assert known.key == "2dba90ad444ac6970a83"
 
 
 def test_order_of_settings_plays_no_part():
@@ -49,6 +49,8 @@ def test_order_of_settings_plays_no_part():
         {"seed": 1},
         {"likelihood": "probit"},
         {"scaling": "none"},
+        {"source": "a"},
+        {"changes": "a"},
     ],
     ids=str,
 )

@@ -18,7 +18,20 @@ from gpbench.schemes.base import Setting
 
 RIVALS = "gpbench.peers."
 """Trained in processes of their own, seconds for each fit; tests/peers holds them to their contract."""
-SLOW = {"x-gpc", "klsp-sgd", "svi-adadelta", "gfitc", "gvi-sgd", "ep-mgpc", "sep-mgpc", "vi-mgpc", "vi-mgpc-learned"}
+SLOW = {
+    "x-gpc",
+    "klsp-sgd",
+    "svi-adadelta",
+    "gfitc",
+    "gvi-sgd",
+    "ep-mgpc",
+    "sep-mgpc",
+    "vi-mgpc",
+    "vi-mgpc-learned",
+    "hgb",
+    "hgb-tuned",
+    "rff",
+}
 """Methods whose check takes more than five seconds."""
 
 

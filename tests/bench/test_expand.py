@@ -1,9 +1,16 @@
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
 import pytest
 from bench_fakes import FAKE, POINTS, FakeSource
 
 from gpbench.bench.cell import Limits
 from gpbench.bench.choices import Choice
+from gpbench.bench.division import divide
 from gpbench.bench.expand import Request, expand
+from gpbench.bench.methods import methods
+from gpbench.bench.sources import CatalogueSource
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
 
@@ -56,3 +63,27 @@ def test_inducing_points_are_no_more_than_the_training_rows_of_a_split(split, li
         asked(str(rows + 1))
     said = str(caught.value)
     assert f"{rows} training rows, {rows + 1} inducing points; --inducing {rows // 10 * 10} fits" in said
+
+
+def test_draws_are_of_generated_data_and_every_cell_opens_all_of_them(tmp_path):
+    source = CatalogueSource("waveform3:40", tmp_path, None)
+    choice = methods()["linear"]
+    tasks = expand(
+        Request(choices=[Choice(choice, choice.resolve({}))], sources=[source], split="draws:3", indices=[2])
+    )
+    (task,) = tasks
+    assert (task.spec.dataset, task.spec.split.count, task.source.draws) == ("waveform3:40", 3, 3)
+    assert task.source.load().n == 120
+    with pytest.raises(UsageError, match=r"split draws:3 is of generated data sets .*; got wine"):
+        expand(request(source=CatalogueSource("wine", tmp_path, None), split="draws:3"))
+
+
+def test_a_cell_on_a_draw_trains_on_rows_of_its_own(tmp_path):
+    source = CatalogueSource("waveform3:40", tmp_path, None)
+    choice = methods()["linear"]
+    tasks = expand(Request(choices=[Choice(choice, choice.resolve({}))], sources=[source], split="draws:3"))
+    seen = [divide(task.source.load(), task.spec) for task in tasks]
+    assert [len(each.y) for each in seen] == [36] * 3
+    plain = divide(source.load(), replace(tasks[0].spec, split=replace(tasks[0].spec.split, protocol="holdout:0.1*3")))
+    assert len(plain.y) == 36
+    assert not any(np.array_equal(one.y, other.y) for one, other in combinations(seen, 2))

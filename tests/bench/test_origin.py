@@ -1,5 +1,6 @@
 """Hyper-parameters that come from another method's cell."""
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,7 +9,7 @@ from bench_fakes import FakeSource, without_times
 
 from gpbench.bench.cell import Limits
 from gpbench.bench.choices import Choice, choose, learned_in, shared_settings
-from gpbench.bench.execution import Processes, Serial
+from gpbench.bench.execution import Serial, executor
 from gpbench.bench.expand import Request, expand
 from gpbench.bench.method import BINARY, Method
 from gpbench.bench.methods import method
@@ -99,9 +100,9 @@ def test_processes_and_one_after_another_give_the_same(store, tmp_path):
     found = tasks(chosen("x-gpc"), indices=[0])
     other = Store(tmp_path / "other")
     serial = run(found, store)
-    assert [without_times(cell) for cell in run(found, other, executor=Processes(1))] == [
-        without_times(cell) for cell in serial
-    ]
+    with closing(executor(1)) as workers:
+        cells = run(found, other, executor=workers)
+    assert [without_times(cell) for cell in cells] == [without_times(cell) for cell in serial]
     assert len(other.results()) == 2
 
 

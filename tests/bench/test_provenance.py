@@ -1,33 +1,12 @@
 import json
-import subprocess
 from datetime import UTC, datetime
 
 import numpy as np
-import pytest
 
 from gpbench import __version__
-from gpbench.bench import provenance as provenance_module
-from gpbench.bench.provenance import code, now, provenance
+from gpbench.bench.provenance import now, provenance
 from gpbench.bench.threads import one_pool_size, pools
 from gpbench.config import checkout
-
-
-@pytest.fixture
-def repository(tmp_path, monkeypatch):
-    """A repository with one commit, in place of the checkout."""
-
-    def git(*arguments):
-        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@b", *arguments], cwd=tmp_path, check=True)
-
-    (tmp_path / "gpbench").mkdir()
-    (tmp_path / "gpbench" / "a.py").write_text("1")
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-q", "-m", "first")
-    monkeypatch.setattr(provenance_module, "checkout", lambda: tmp_path)
-    code.cache_clear()
-    yield tmp_path
-    code.cache_clear()
 
 
 def test_what_is_recorded():
@@ -51,22 +30,6 @@ def test_pools_are_held_and_let_go():
     with one_pool_size(1):
         assert {pool["threads"] for pool in pools()} == {1}
     assert [pool["threads"] for pool in pools()] == before
-
-
-def test_commit_and_changes_of_a_checkout(repository):
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repository, capture_output=True, text=True, check=True)
-    (repository / "notes.txt").write_text("not code")
-    assert (code()["commit"], code()["dirty"]) == (commit.stdout.strip(), False)
-    (repository / "gpbench" / "b.py").write_text("2")
-    code.cache_clear()
-    assert code()["dirty"] is True
-
-
-def test_a_wheel_has_no_commit(monkeypatch):
-    monkeypatch.setattr(provenance_module, "checkout", lambda: None)
-    code.cache_clear()
-    assert (code()["commit"], code()["dirty"]) == (None, None)
-    code.cache_clear()
 
 
 def test_times_are_in_utc():

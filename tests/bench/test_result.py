@@ -35,7 +35,12 @@ FAILED = {
 }
 
 
-@pytest.mark.parametrize("changes", [{}, {"origin": ORIGIN}, FAILED], ids=["ok", "with an origin", "failed"])
+SOURCES = {"source": "a1" * 10, "changes": "b2" * 10, "origin": replace(ORIGIN, source="c3" * 10)}
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"origin": ORIGIN}, SOURCES, FAILED], ids=["ok", "with an origin", "of changed code", "failed"]
+)
 def test_json_and_back(changes):
     result = a_result(**changes)
     assert Result.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False))) == result
@@ -67,11 +72,11 @@ def _set(*path_and_value):
 
 #: What stands wrongly in a file, and what is said of it.
 WRONG = [
-    (_set("format", 2), "its format must be 1; got 2"),
-    (_set("format", True), "its format must be 1; got True"),
+    (_set("format", 1), "its format must be 2; got 1"),
+    (_set("format", True), "its format must be 2; got True"),
     (lambda content: content.pop("metrics"), "it lacks metrics"),
     (lambda content: content.pop("checksum"), "it lacks checksum"),
-    (_set("clock", "wall"), "unknown field of format 1 'clock'"),
+    (_set("clocks", "wall"), "unknown field of format 2 'clocks'"),
     (_set("status", "fine"), "unknown status 'fine'; did you mean failed?"),
     (_set("status", ["ok"]), "status must be a text; got ['ok']"),
     (_set("method", 3), "method must be a text; got 3"),
@@ -117,9 +122,9 @@ def test_what_is_wrong_in_a_file_is_said(change, message):
 
 def test_another_format_is_told_from_damage():
     with pytest.raises(FormatError):
-        Result.from_json({"format": 2})
-    with pytest.raises(StoreError) as caught:
         Result.from_json({"format": 1})
+    with pytest.raises(StoreError) as caught:
+        Result.from_json({"format": 2})
     assert not isinstance(caught.value, FormatError)
 
 

@@ -1,11 +1,13 @@
 """Rivals as cells: their own clock, what stands beside it, and workers, which may not have multiprocessing children."""
 
+from contextlib import closing
+
 import pytest
 from bench_fakes import FakeSource, spec
 
 from gpbench.bench.cell import Limits
 from gpbench.bench.choices import Choice
-from gpbench.bench.execution import Processes
+from gpbench.bench.execution import executor
 from gpbench.bench.expand import Request, expand
 from gpbench.bench.methods import method
 from gpbench.bench.runner import Task
@@ -15,7 +17,8 @@ from gpbench.errors import UsageError
 def test_a_rival_in_a_daemonic_worker():
     rival, source = method("sklearn-gpc"), FakeSource(n=60)
     cell = spec(rival, source=source, limits=Limits(iterations=4), likelihood="logit")
-    (outcome,) = Processes(2).run([Task(spec=cell, method=rival, source=source)])
+    with closing(executor(2)) as workers:
+        (outcome,) = workers.run([Task(spec=cell, method=rival, source=source)])
     result = outcome.result
     assert (result.status, result.stopped_by) == ("ok", "iterations")
     assert result.trace["iteration"][-1] == result.metrics["iterations"] == 4

@@ -1,4 +1,6 @@
 import json
+import math
+import signal
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +13,12 @@ from gpbench.bench.cell import Limits
 from gpbench.bench.division import MappedRows
 from gpbench.bench.methods import method
 from gpbench.bench.result import Problem, Result
-from gpbench.bench.runner import Task, lost, run_cell
+from gpbench.bench.runner import Bounds, Task, lost, run_cell
 from gpbench.data.dataset import dataset_from_arrays
+from gpbench.data.record import Preparation
 from gpbench.data.scaling import ScaledRows, standardise
 from gpbench.data.splits import Protocol
+from gpbench.errors import UsageError
 from gpbench.schemes.base import Step
 
 
@@ -23,12 +27,14 @@ def test_result_is_in_the_format_of_the_store():
     result = outcome.result
     stored = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert Result.from_json(stored) == result
-    assert (stored["format"], result.status, result.problem, outcome.halted) == (1, "ok", None, False)
+    assert (stored["format"], result.status, result.problem, outcome.halted) == (2, "ok", None, False)
     assert stored["key"] == result.key == spec().key
     assert stored["split"] == {"protocol": "folds:3", "index": 0, "count": 3, "seed": 0}
     assert set(result.metrics) == {
-        "nll", "error", "train_seconds", "cpu_seconds", "iterations", "bound", "jitter", "peak_rss_mb",
+        "nll", "error", "train_seconds", "wall_seconds", "cpu_seconds", "iterations", "bound", "jitter", "peak_rss_mb",
     }  # fmt: skip
+    assert (result.clock, result.metrics["train_seconds"]) == ("processor", result.metrics["cpu_seconds"])
+    assert 1e-6 < result.provenance["calibration"]["step_seconds"] < 1.0
     assert set(result.trace) == {"seconds", "iteration", "nll", "error", "bound"}
     assert len({len(column) for column in result.trace.values()}) == 1
 
@@ -127,6 +133,7 @@ def test_evaluation_and_preparation_are_not_on_the_clock(monkeypatch):
     wall = [0.0]
     for module in (clock_module, trace):
         monkeypatch.setattr(module, "perf_counter", lambda: wall[0])
+    monkeypatch.setattr(clock_module, "process_time", lambda: wall[0])
     score, divide = FakePosterior.score, runner.divide
 
     def slow_score(self, X, y):
@@ -145,6 +152,32 @@ def test_evaluation_and_preparation_are_not_on_the_clock(monkeypatch):
     assert result.trace["iteration"] == [1, 5]
 
 
+def test_with_several_threads_wall_seconds_count():
+    result = run_cell(task(threads=2)).result
+    assert (result.clock, result.metrics["train_seconds"]) == ("wall", result.metrics["wall_seconds"])
+
+
+def test_a_keyboard_interrupt_in_a_process_that_ignores_ctrl_c_is_the_schemes_own():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        outcome = run_cell(task(trouble="interrupt"))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (outcome.result.status, outcome.halted) == ("failed", False)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({"hard_seconds": 0.0}, "--hard-limit must be a positive number; got 0"),
+        ({"memory_mb": math.nan}, "--memory-limit must be a positive number; got nan"),
+    ],
+)
+def test_bounds_are_checked(bounds, words):
+    with pytest.raises(UsageError, match=words):
+        Bounds(**bounds)
+
+
 def test_threads_are_held_while_training():
     CALLS.clear()
     run_cell(task())
@@ -158,7 +191,9 @@ def test_threads_are_held_while_training():
         ("error", "failed", "ValueError", False),
         ("exit", "failed", "SystemExit", False),
         ("interrupt", "interrupted", "KeyboardInterrupt", True),
-        ("SIGTERM", "timeout", "Terminated", True),
+        ("SIGTERM", "interrupted", "Terminated", True),
+        ("generator", "failed", "GeneratorExit", False),
+        ("base", "failed", "Odd", False),
     ],
 )
 def test_what_happens_inside_a_cell_ends_in_a_result(trouble, status, kind, halted):
@@ -230,7 +265,10 @@ def test_what_became_of_the_data_is_recorded(monkeypatch):
     found = outcome.result.provenance["data"]
     rows = len(split_rows(data))
     counted = {"rows": rows, "test_rows": 40 - rows, "inducing": 4}
-    assert found == {"notes": ["column c dropped"], "constant_columns": 2, **counted}
+    assert found == {"notes": ["column c dropped"], "decisions": [], "constant_columns": 2, **counted}
+    record = Preparation.from_json(json.loads(str(outcome.arrays["preparation"])))
+    assert record.scaling.constant.tolist() == [True, False, True]
+    assert record.classes == ("no", "yes")
     found = run_cell(task(source=source)).result.provenance["data"]
     assert "inducing" not in found
 
@@ -277,9 +315,10 @@ def test_arrays_that_cannot_be_stored_fail_the_cell(monkeypatch):
 
 
 def test_a_lost_cell_has_a_result_too():
-    outcome = lost(task(), "failed", kind="WorkerDied", message="gone")
+    outcome = lost(task(), "failed", kind="WorkerDied", message="gone", iteration=7)
     assert outcome.result.key == spec().key
-    assert outcome.result.problem == Problem("WorkerDied", "gone", 0)
+    assert outcome.result.problem == Problem("WorkerDied", "gone", 7)
+    assert (outcome.result.metrics["iterations"], outcome.result.metrics["train_seconds"]) == (7, None)
     json.dumps(outcome.result.to_json(), allow_nan=False)
 
 

@@ -1,11 +1,14 @@
+import os
 import pickle
+import zipfile
 from dataclasses import replace
 
 import pytest
 
-from gpbench.bench.sources import CatalogueSource, FileSource, opened, sources
+from gpbench.bench.sources import CatalogueSource, FileSource, dataset_id, decisions, opened, sources
 from gpbench.config import load_config
-from gpbench.errors import DataUnavailable, UsageError
+from gpbench.data.options import FileOptions
+from gpbench.errors import DataError, DataUnavailable, UsageError
 
 
 @pytest.fixture
@@ -20,9 +23,10 @@ def test_a_name_means_the_catalogue(config, tmp_path):
 
 def test_a_file_that_exists_is_a_file(config, tmp_path):
     (tmp_path / "mine").write_text("")
-    found = sources(["mine", "wine"], config, target="y", task="count", impute="median")
+    options = FileOptions(target="y", task="count", impute="median")
+    found = sources(["mine", "wine"], config, options=options)
     assert found == [
-        FileSource(tmp_path / "mine", "y", "count", "median", tmp_path / "data"),
+        FileSource(tmp_path / "mine", options, tmp_path / "data"),
         CatalogueSource("wine", tmp_path / "data", "http://mirror"),
     ]
 
@@ -31,7 +35,7 @@ def test_a_catalogue_name_beats_a_file_of_that_name(config, tmp_path):
     (tmp_path / "wine").write_text("")
     (tmp_path / "wine.csv").write_text("")
     found = sources(["wine", "./wine", "wine.csv", str(tmp_path / "wine")], config)
-    wine = FileSource(tmp_path / "wine", None, None, None, tmp_path / "data")
+    wine = FileSource(tmp_path / "wine", FileOptions(), tmp_path / "data")
     expected = [
         CatalogueSource("wine", tmp_path / "data", "http://mirror"),
         wine,
@@ -40,10 +44,61 @@ def test_a_catalogue_name_beats_a_file_of_that_name(config, tmp_path):
     assert found == [*expected, wine]
 
 
-@pytest.mark.parametrize("option", ["target", "task", "impute"])
-def test_options_for_files_need_a_file(config, option):
-    with pytest.raises(UsageError, match=f"--{option} x says how to read a file, and no --dataset is a file"):
-        sources(["wine"], config, **{option: "x"})
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        ({"target": "x"}, "--target x"),
+        ({"task": "count"}, "--task count"),
+        ({"impute": "median"}, "--impute median"),
+        ({"missing": ("a", "b")}, "--missing a,b"),
+        ({"drop": ("a", "b")}, "--drop a --drop b"),
+        ({"header": False}, "--header no"),
+        ({"file_format": "csv"}, "--file-format csv"),
+    ],
+)
+def test_options_for_files_need_a_file(config, options, flag):
+    with pytest.raises(UsageError, match=f"{flag} says how to read a file, and no --dataset is a file"):
+        sources(["wine"], config, options=FileOptions(**options))
+
+
+def test_options_that_are_none():
+    with pytest.raises(UsageError, match="unknown file format 'cvs'; did you mean csv"):
+        FileOptions(file_format="cvs")
+    with pytest.raises(UsageError, match="task must be one of binary, multiclass, count, ordinal; got 'x'"):
+        FileOptions(task="x")
+
+
+def test_what_is_there_but_no_file_is_called_so(config, tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataUnavailable, match=r"folder\.csv is a folder; --dataset takes a catalogue id or a file"):
+        sources(["folder.csv"], config)
+    with pytest.raises(DataUnavailable, match=r"pipe\.csv is no plain file"):
+        sources(["pipe.csv"], config)
+    with pytest.raises(DataUnavailable, match="there is no file ~nosuchuser/x"):
+        sources(["~nosuchuser/x"], config)
+
+
+def test_a_member_of_an_archive(config, tmp_path):
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.csv", "1,0\n2,1\n")
+        archive.writestr("b/c.csv", "1,0\n2,1\n3,1\n")
+    (place,) = sources(["two.zip::b/c.csv"], config)
+    assert place == FileSource(tmp_path / "two.zip", FileOptions(member="b/c.csv"), tmp_path / "data")
+    dataset = place.load()
+    assert (dataset.id, dataset.n) == (dataset_id("two.zip::b/c.csv"), 3)
+    with pytest.raises(DataError, match=r"no member 'd\.csv'; it holds a\.csv, b/c\.csv"):
+        sources(["two.zip::d.csv"], config)[0].load()
+    with pytest.raises(UsageError, match=r"holds 2 files; say which: two\.zip::a\.csv, two\.zip::b/c\.csv"):
+        sources(["two.zip"], config)[0].load()
+
+
+def test_what_was_decided_about_files_is_said(config, tmp_path):
+    (tmp_path / "mine.csv").write_text("c,t\n" + "u,0\nv,1\n" * 5)
+    assert decisions(sources(["mine.csv", "wine"], config)) == [
+        "mine.csv: line 1 names the columns",
+        "mine.csv: one-hot coded (sorted categories): c",
+    ]
 
 
 def test_a_name_that_nobody_knows(config):

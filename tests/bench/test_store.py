@@ -1,6 +1,12 @@
 import errno
+import hashlib
 import json
 import os
+import socket
+import subprocess
+import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +15,7 @@ import pytest
 from bench_fakes import spec
 
 from gpbench.bench import store as store_module
+from gpbench.bench.cell import canonical
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.store import Store
 from gpbench.errors import StoreError
@@ -84,7 +91,7 @@ DAMAGES = {
     "a list": lambda path: path.write_text("[1, 2]"),
     "deeply nested": lambda path: path.write_text("[" * 100_000),
     "no metrics": damage_json(lambda result: result.pop("metrics")),
-    "other format": damage_json(lambda result: result.update(format=2)),
+    "other format": damage_json(lambda result: result.update(format=1)),
     "other key": damage_json(lambda result: result.update(key="0" * 20)),
     "strange status": damage_json(lambda result: result.update(status="fine")),
     "changed number": damage_json(lambda result: result["metrics"].update(nll=0.4)),
@@ -94,7 +101,24 @@ DAMAGES = {
     "truncated npz": lambda path: path.with_suffix(".npz").write_bytes(path.with_suffix(".npz").read_bytes()[:-1]),
     "changed npz": lambda path: flip(path.with_suffix(".npz"), 150),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "a device that never ends": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
+    "a link to itself": lambda path: (path.unlink(), path.symlink_to(path)),
+    "too large": lambda path: os.truncate(path, 2**40),
+    "a folder as npz": lambda path: (path.with_suffix(".npz").unlink(), path.with_suffix(".npz").mkdir()),
+    "a pipe as npz": lambda path: (path.with_suffix(".npz").unlink(), os.mkfifo(path.with_suffix(".npz"))),
+    "not a number": damage_json(lambda result: result["metrics"].update(nll=float("nan"))),
+    "a setting that is no number": damage_json(lambda result: result["settings"].update(rate=float("nan"))),
+    "no number in the provenance": damage_json(lambda result: result["provenance"].update(x=float("inf"))),
+    "a text as a metric": damage_json(lambda result: redigested(result, "0.5")),
 }
+
+
+def redigested(result, nll):
+    """A metric of another kind, under a digest that is right."""
+    result["metrics"]["nll"] = nll
+    text = canonical({name: value for name, value in result.items() if name != "digest"})
+    result["digest"] = hashlib.sha256(text.encode()).hexdigest()
 
 
 def flip(path, position):
@@ -114,6 +138,102 @@ def test_damaged_results_are_reported_set_aside_and_never_trusted(store, damage)
     assert not any(name.endswith((".json", ".npz")) for name in files(store))
     written = store.put(a_result(), ARRAYS)
     assert store.get(key) == written
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_what_stands_at_a_cells_place_is_passed_over_by_who_reads(store, damage):
+    store.put(a_result(index=1), ARRAYS)
+    key = store.put(a_result(), ARRAYS).key
+    damage(store.folder / f"{key}.json")
+    found = {cell.split.index for cell in store.results()}
+    assert found in ({1}, {0, 1})  # of the npz alone no more is asked than its own readers do
+    assert len(store.problems) == 2 - len(found)
+    with pytest.raises(StoreError, match=key):
+        store.arrays(key if found == {0, 1} else "0" * 20 + key, digest=a_result().arrays_sha256 or "0")
+
+
+@pytest.mark.parametrize("at", [".json", ".npz"])
+def test_a_folder_in_the_way_is_set_aside_when_a_result_is_put_as_often_as_it_takes(store, at):
+    for number in range(3):
+        place = (store.folder / a_result().key).with_suffix(at)
+        place.unlink(missing_ok=True)
+        (place / "something").mkdir(parents=True)
+        written = store.put(a_result(), ARRAYS)
+        assert store.get(written.key) == written
+        aside = [path for path in store.folder.iterdir() if ".damaged" in path.name]
+        assert len(aside) == number + 1
+
+
+def test_a_pair_that_is_being_replaced_is_not_set_aside(store, monkeypatch):
+    """Who reads between the two renames of another process waits for it."""
+    key = store.put(a_result(), ARRAYS).key
+    other, found = Store(store.folder), []
+    write = Store._write
+
+    def slowly(self, path, content):
+        write(self, path, content)
+        if path.suffix == ".npz" and not found:
+            # as if this process had read the JSON before and the npz after
+            (store.folder / f"{key}.json").write_text(old)
+            reader = threading.Thread(target=lambda: found.append(other.get(key)))
+            reader.start()
+            threads.append(reader)
+            time.sleep(0.05)
+
+    threads = []
+    old = (store.folder / f"{key}.json").read_text()
+    monkeypatch.setattr(Store, "_write", slowly)
+    written = store.put(a_result(), {"weights": np.zeros(3)})
+    for each in threads:
+        each.join()
+    assert found == [written]
+    assert other.problems == []
+
+
+PUTTER = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from test_store import Store, a_result
+store = Store(Path(sys.argv[1]))
+print("ready", flush=True)
+end = time.monotonic() + 1.0
+while time.monotonic() < end:
+    store.put(a_result(), {"weights": np.full(2000, int(sys.argv[2]))})
+"""
+
+
+def test_processes_that_put_one_key_never_leave_json_of_one_and_npz_of_another(store):
+    store.put(a_result(), ARRAYS)
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", PUTTER, str(store.folder)]
+    others = [
+        subprocess.Popen([*command, str(number)], env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.PIPE)
+        for number in range(3)
+    ]
+    assert [other.stdout.readline() for other in others] == [b"ready\n"] * 3
+    looks = 0
+    while any(other.poll() is None for other in others):
+        store.get(a_result().key)
+        looks += 1
+    assert [other.communicate() and other.returncode for other in others] == [0, 0, 0]
+    assert looks > 10
+    assert store.problems == []
+    whole = store.get(a_result().key)
+    store.arrays(whole.key, digest=whole.arrays_sha256)
+    assert files(store) == [f"{whole.key}.json", f"{whole.key}.npz"]
+
+
+def test_a_cell_is_claimed_once_and_who_has_it_is_named(store):
+    store.prepare()
+    with store.claim("a") as mine:
+        assert mine.held
+        assert Store(store.folder).claim("a") is None
+        assert store.claimed_by("a") == f"process {os.getpid()} on {socket.gethostname()}"
+        with Store(store.folder).claim("b"):
+            pass
+    assert store.claimed_by("a") == "another process"
+    assert files(store) == []
 
 
 def test_every_flipped_byte_of_a_result_is_noticed(store):
@@ -143,8 +263,9 @@ def test_results_of_other_formats_stay_and_are_told_in_one_sentence(store):
     for number in range(3):
         (store.folder / f"{number}.json").write_text(json.dumps({"format": 0, "key": str(number)}))
     assert [result.key for result in store.results()] == [a_result().key]
-    told = f"3 of format other than 1 are passed over in {store.folder}: 0.json and others"
-    assert store.problems == [told]
+    (told,) = store.problems
+    assert told.startswith(f"results of another gpbench are passed over in {store.folder}: 3 of format 0 (0.json and")
+    assert store.others == {"0": 3}
     assert {"0.json", "1.json", "2.json"} <= set(files(store))
 
 
@@ -192,7 +313,7 @@ def test_a_folder_that_cannot_be_read_is_a_store_error(store, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", refused)
-    monkeypatch.setattr(Path, "read_bytes", refused)
+    monkeypatch.setattr(store_module, "_content", refused)
     with pytest.raises(StoreError, match="cannot read the store"):
         store.results()
     with pytest.raises(StoreError, match="cannot read the store"):

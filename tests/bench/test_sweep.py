@@ -39,7 +39,7 @@ def test_a_finished_cell_is_never_run_again_unless_forced(store):
 
 
 @pytest.mark.parametrize(
-    ("trouble", "status"), [("error", "failed"), ("interrupt", "interrupted"), ("SIGTERM", "timeout")]
+    ("trouble", "status"), [("error", "failed"), ("interrupt", "interrupted"), ("SIGTERM", "interrupted")]
 )
 def test_a_cell_that_did_not_end_well_is_run_again(store, trouble, status):
     bad = task(trouble=trouble)

@@ -15,6 +15,7 @@ class Hands:
 
     def __init__(self):
         self.wall = 10.0
+        self.share = 1.0  # of the processor
         self.looks = 0
         self.cpu_looks = 0
 
@@ -24,7 +25,7 @@ class Hands:
 
     def process_time(self):
         self.cpu_looks += 1
-        return self.wall
+        return self.share * self.wall
 
 
 @pytest.fixture
@@ -36,14 +37,16 @@ def hands(monkeypatch):
     return found
 
 
-def a_watcher(hands, *, cost=0.0, **limits):
+def a_watcher(hands, *, cost=0.0, counts="processor", gauge=None, **limits):
     def evaluate(posterior):
         hands.wall += cost
         return posterior, posterior / 10
 
-    clock = Clock()
-    clock.start()
-    return clock, Watcher(clock, evaluate, limits=Limits(**limits), grid=LogGrid(first=1.0, per_decade=1))
+    clock = Clock(counts)
+    grid = LogGrid(first=1.0, per_decade=1)
+    watcher = Watcher(clock, evaluate, limits=Limits(**limits), grid=grid, gauge=gauge)
+    watcher.begin()
+    return clock, watcher
 
 
 def step(iteration, bound=None):
@@ -138,7 +141,7 @@ def test_json_has_null_for_what_is_not_finite():
 
 
 def test_a_step_with_a_clock_of_its_own_moves_the_hands(hands):
-    clock, watcher = a_watcher(hands, seconds=15.0, iterations=900)
+    clock, watcher = a_watcher(hands, counts="wall", seconds=15.0, iterations=900)
     assert watcher.next_look() == (0.0, 1.0)
     for iteration, seconds in ((1, 0.2), (40, 10.0)):
         hands.wall += 100.0  # start-up, compilation, evaluation: on nobody's clock
@@ -156,3 +159,84 @@ def test_says_when_it_will_look(hands):
     _, watcher = a_watcher(hands)
     run(hands, watcher, steps=2, each=0.6)
     assert watcher.next_look() == (10.0, math.inf)
+
+
+def test_looks_and_limits_follow_the_processor_on_a_busy_machine(hands):
+    hands.share = 0.25
+    clock, watcher = a_watcher(hands, seconds=20.0)
+    with pytest.raises(StopTraining):
+        run(hands, watcher, steps=10_000, each=0.5)
+    # An eighth of a processor second a step: the steps of a machine that nobody else uses.
+    assert watcher.trace.iteration == [1, 8, 80]
+    assert (watcher.iteration, watcher.stopped_by) == (160, "seconds")
+    clock.stop()
+    assert (clock.seconds, clock.wall_seconds) == (pytest.approx(20.0), pytest.approx(80.0))
+
+
+def test_a_process_of_several_threads_is_stopped_about_when_its_seconds_are_used_up(hands):
+    hands.share = 4.0
+    _, watcher = a_watcher(hands, seconds=20.0)
+    with pytest.raises(StopTraining):
+        run(hands, watcher, steps=10_000, each=0.03125)
+    assert (watcher.iteration, watcher.stopped_by) == (160, "seconds")
+
+
+def test_a_long_step_ends_where_a_limit_on_seconds_has_passed(hands):
+    clock, watcher = a_watcher(hands, cost=100.0, seconds=3.0)
+    hands.wall += 1.0
+    watcher(step(1))
+    for _ in range(3):
+        hands.wall += 0.6
+        watcher.check()
+    hands.wall += 0.6
+    with pytest.raises(StopTraining):
+        watcher.check()
+    assert (watcher.iteration, watcher.stopped_by) == (1, "seconds")
+    assert watcher.trace.iteration == [1]  # nothing is evaluated there
+    hands.wall += 1.0
+    clock.stop()
+    assert clock.seconds == pytest.approx(4.4)
+
+
+def test_a_check_before_the_limit_costs_one_look_at_the_clock(hands):
+    _, watcher = a_watcher(hands, seconds=1000.0)
+    watcher.check()
+    hands.looks = hands.cpu_looks = 0
+    for _ in range(10):
+        hands.wall += 1.0
+        watcher.check()
+    assert (hands.looks, hands.cpu_looks) == (10, 0)
+
+
+def test_the_fixed_step_is_timed_when_it_is_due_and_not_on_the_clock(hands):
+    gauge = FakeGauge(hands)
+    clock, watcher = a_watcher(hands, gauge=gauge, seconds=100.0)
+    run(hands, watcher, steps=130, each=0.5)
+    for _ in range(60):  # within a step
+        hands.wall += 0.5
+        watcher.check()
+    clock.stop()
+    assert len(gauge.taken) == 4  # at the first step, and after each half minute
+    assert clock.seconds == pytest.approx(95.0)
+    assert watcher.trace.iteration == [1, 2, 20]
+
+
+class FakeGauge:
+    def __init__(self, hands):
+        self.hands, self.due, self.taken = hands, 0.0, []
+
+    def take_if_due(self):
+        if self.hands.wall >= self.due:
+            self.taken.append(self.hands.wall)
+            self.hands.wall += 5.0
+            self.due = self.hands.wall + 30.0
+
+
+def test_a_pause_is_not_on_the_clock(hands):
+    clock, watcher = a_watcher(hands)
+    hands.wall += 1.0
+    with watcher.paused():
+        hands.wall += 50.0
+    hands.wall += 1.0
+    watcher.end()
+    assert clock.seconds == pytest.approx(2.0)

@@ -8,6 +8,7 @@ from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.store import Store
 from gpbench.cli import main
+from gpbench.config import load_config
 
 #: Brier 0.185, ECE 0.35.
 ARRAYS = {"test_probabilities": np.array([[0.9, 0.1], [0.4, 0.6]]), "y_test": np.array([0, 0])}
@@ -94,15 +95,18 @@ def test_json_holds_everything(three):
 def test_tables_for_people(three):
     done = compare("x-gpc", "svgpc")
     assert done.exit_code == 0
-    heads = ["Scores on the splits", "Paired differences", "Pairs over data sets", "Average ranks over"]
-    assert [any(line.startswith(head) for line in done.stdout.splitlines()) for head in heads] == [True] * 4
+    heads = [
+        "Scores on the splits", "Time to 1.02 times the best NLL", "Paired differences", "How large", "Pairs over",
+        "Average ranks over", "Share of data sets",
+    ]  # fmt: skip
+    assert [any(line.startswith(head) for line in done.stdout.splitlines()) for head in heads] == [True] * 7
     assert "german    folds:10  x-gpc   2       0.3750 *" in done.stdout
     assert "x-gpc - svgpc  2       -0.1250 [" in done.stdout
 
 
 def test_metrics_and_data_sets_are_chosen(three):
     done = compare("x-gpc", "svgpc", "--metrics", "error", "-d", "wine")
-    assert "NLL" not in done.stdout.split("Goal:")[0]
+    assert "NLL" not in done.stdout.split("Time to")[0]
     assert "german" not in done.stdout
     assert (
         compare("x-gpc", "svgpc", "--metrics", "eror").stderr == "gpbench: unknown metric 'eror'; did you mean error?\n"
@@ -177,7 +181,7 @@ def test_a_data_set_where_not_all_meet_is_left_out_of_ranks(three, put):
     put(result("x-gpc", "heart"), result("svgpc", "heart"))
     found = json.loads(compare("x-gpc", "svgpc", "linear", "--json").stdout)
     assert found["ranks"]["nll"]["datasets"] == ["german", "wine"]
-    assert found["over_datasets"]["nll"][0]["datasets"] == 3
+    assert found["over_datasets"]["nll"][0]["families"] == 3
     assert found["notes"] == ["Average ranks and profiles leave out where not all methods meet: heart."]
 
 
@@ -194,3 +198,58 @@ def test_one_protocol_is_chosen(put):
     assert both["ranks"]["nll"]["datasets"] == ["german"]
     one = json.loads(compare("x-gpc", "svgpc", "--json", "--split", "contiguous:10").stdout)
     assert [each["split"] for each in one["meetings"]] == ["contiguous:10"]
+
+
+def test_the_time_to_the_goal_is_in_the_text_with_those_that_do_not_arrive(three):
+    done = compare("x-gpc", "svgpc", "-d", "german")
+    table = done.stdout.split("Time to 1.02 times the best NLL")[1].split("Paired")[0].splitlines()
+    rows = [line.split() for line in table if line.startswith("german")]
+    assert rows == [
+        ["german", "folds:10", "x-gpc", "2", "0.3825", "1", "*", "1", "2/2"],
+        ["german", "folds:10", "svgpc", "2", "0.3825", ">", "2", ">", "2", "1/2"],
+    ]
+
+
+def test_two_data_sets_of_one_family_are_one_observation(put):
+    names = ("diabetes", "diabetis", "german", "german-numeric")
+    put(
+        *(
+            result(method, name, index, nll=nll)
+            for name in names
+            for method, nll in (("x-gpc", 0.25), ("svgpc", 0.5))
+            for index in range(2)
+        )
+    )
+    found = json.loads(compare("x-gpc", "svgpc", "--json").stdout)
+    assert found["over_datasets"]["nll"][0]["families"] == 2
+    assert found["wins"]["nll"]["families"] == 2
+    assert [note for note in found["notes"] if "family of" in note] == [
+        "Over data sets the family of diabetes counts once, as diabetes, folds:10 (not diabetis, folds:10).",
+        "Over data sets the family of german counts once, as german, folds:10 (not german-numeric, folds:10).",
+    ]
+
+
+def test_the_region_of_practical_equivalence_is_chosen(three):
+    wide = json.loads(compare("x-gpc", "svgpc", "--rope", "0.5", "--json").stdout)
+    assert wide["rope"] == 0.5
+    narrow = json.loads(compare("x-gpc", "svgpc", "--json").stdout)
+    same = [found["meetings"][0]["pairings"][0]["differences"]["nll"]["practical"][1] for found in (wide, narrow)]
+    assert same[0] > 0.5 > same[1]
+    assert "at least 0; got -1.0" in compare("x-gpc", "svgpc", "--rope", "-1").stderr
+
+
+def test_more_is_better_where_it_is(put):
+    """The AUC of the first is higher: it wins, and its rank is 1."""
+    put(*(result("x-gpc", name) for name in ("german", "wine")))
+    worse = {"test_probabilities": np.array([[0.4, 0.6], [0.6, 0.4], [0.7, 0.3]]), "y_test": np.array([0, 1, 1])}
+    better = {**worse, "y_test": np.array([1, 0, 0])}
+    store = Store(load_config().store)
+    for method, arrays in (("x-gpc", better), ("svgpc", worse)):
+        for name in ("german", "wine"):
+            store.put(result(method, name), arrays)
+    found = json.loads(compare("svgpc", "x-gpc", "--json").stdout)
+    assert found["meetings"][0]["means"]["auc"] == {"svgpc": 0.0, "x-gpc": 1.0}
+    assert found["ranks"]["auc"]["labels"] == ["x-gpc", "svgpc"]
+    assert found["wins"]["auc"]["share"][0][1] == 0.0
+    scores = compare("svgpc", "x-gpc", "--metrics", "auc").stdout.split("Time to")[0]
+    assert [line.split()[-2:] for line in scores.splitlines() if " x-gpc " in line] == [["1.0000", "*"]] * 2

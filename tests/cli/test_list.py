@@ -185,6 +185,7 @@ def test_plans(tmp_path):
             "datasets": ["far-away"],
             "methods": ["klsp-sgd", "linear"],
             "cells": 10,
+            "needs": None,
         }
     ]
     assert 255 <= seconds < 2000  # klsp-sgd ends at its limit of 50 s; a second beside each cell

@@ -149,4 +149,4 @@ def test_as_a_program():
     command = [sys.executable, "-c", "from gpbench.cli import main; main()", "rnu"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "gpbench: unknown command 'rnu'; did you mean run?\n"
+    assert done.stderr == "gpbench: unknown command 'rnu'; did you mean run or truth?\n"

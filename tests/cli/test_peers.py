@@ -21,10 +21,10 @@ def test_lists_rivals_with_what_to_do():
     done = run("list")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["rival", "gpflow", "gpytorch", "sklearn"]
+    assert [line.split()[0] for line in lines] == ["rival", "gpflow", "gpjax", "gpytorch", "sklearn"]
     assert "gpbench peers install gpflow" in lines[1]
-    assert "gpytorch-svgp, gpytorch-pg" in lines[2]
-    assert lines[3].endswith("ready")
+    assert "gpytorch-svgp, gpytorch-pg" in lines[3]
+    assert lines[4].endswith("ready")
 
 
 def test_lists_one_as_json(tmp_path):

@@ -154,10 +154,10 @@ def test_a_place_that_does_not_exist(results, tmp_path):
     ("content", "message"),
     [
         (b"\xff\x00rubbish", "is no JSON: expected a stored cell"),
-        (b"{}", "its format must be 1; got None"),
+        (b"{}", "its format must be 2; got None"),
         (b"3", "holds no cells"),
         (b"[3]", "expected a result, a table of JSON; got 3"),
-        (json.dumps(result().to_json() | {"format": 9}).encode(), "its format must be 1; got 9"),
+        (json.dumps(result().to_json() | {"format": 9}).encode(), "its format must be 2; got 9"),
         (json.dumps(result().to_json() | {"status": "lost"}).encode(), "status"),
         (json.dumps(result().to_json() | {"seed": 1}).encode(), "its content does not match its digest"),
         (b"[" * 100_000, "is no JSON"),
@@ -194,7 +194,7 @@ def test_a_cell_of_the_store_that_no_report_can_use_is_passed_over(results):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("a.csv", "dataset,"), ("a.md", "| data set"), ("a.TEX", "% NLL"), ("a.txt", "data set")]
+    ("name", "start"), [("a.csv", "dataset,"), ("a.md", "| data set"), ("a.TEX", r"% \usepackage{booktabs"), ("a.txt", "data set")]
 )
 def test_the_ending_says_the_format(results, name, start):
     done = report("-d", "wine", "--output", name)
@@ -297,6 +297,20 @@ def test_a_plan_in_a_file(results, flags, name, start):
     assert Path(name).read_text(encoding="utf-8").startswith(start)
 
 
+@pytest.mark.parametrize("name", ["p.pdf", "p.PNG", "p.svg"])
+def test_a_table_is_no_picture(results, name):
+    Path("mine.toml").write_text('title = "Mine"\ndatasets = ["wine"]\n[methods.linear]\n', encoding="utf-8")
+    found = report("mine.toml", "--output", name)
+    assert found.exit_code == 2
+    expected = f"expects a folder, or a file that ends in .txt, .csv, .md, .tex, .html; got {name}"
+    assert f"--output of mine, which is a table, {expected}" in found.stderr
+    found = CliRunner().invoke(main, ["reproduce", "mine.toml", "--output", name])
+    assert (found.exit_code, found.stderr) == (
+        2, f"gpbench: --output of mine, which is a table, expects a folder; got {name}\n",
+    )  # fmt: skip
+    assert not Path(name).exists()
+
+
 def test_a_plan_s_picture_is_made_of_what_is_stored_alone(tmp_path, monkeypatch):
     """Until a step of reproduce has computed what it needs, report says so and which command does; then no data."""
     monkeypatch.chdir(tmp_path)
@@ -331,3 +345,16 @@ def test_a_plan_s_picture_is_made_of_what_is_stored_alone(tmp_path, monkeypatch)
     assert report("mine.toml", "--quick", "--output", "again").exit_code == 0
     assert Path("again", "mine.png").read_bytes() == Path("made", "mine.png").read_bytes()
     assert not (tmp_path / "data").exists()
+
+
+def test_the_claims_of_the_papers_by_the_stored_cells(results, tmp_path):
+    done = report("--claims", "--format", "csv")
+    assert done.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(rows) == 33
+    assert {row["verdict"] for row in rows} == {"not measured"}
+    assert report("--claims", "--output", tmp_path / "claims.csv").stdout == f"{tmp_path / 'claims.csv'}\n"
+    assert (tmp_path / "claims.csv").read_text(encoding="utf-8") == done.stdout
+    assert "not measured" in report("--claims").stdout
+    assert "expected no plan, runs, data sets or methods" in report("--claims", "-d", "wine").stderr
+    assert "claims are written as text, csv, markdown, latex; got html" in report("--claims", "--format", "html").stderr

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from gpbench.bench import execution
 from gpbench.bench import methods as methods_module
+from gpbench.bench.execution import Serial
 from gpbench.bench.plan import read as plan_read
 from gpbench.bench.store import Store
 from gpbench.cli import main
@@ -46,6 +48,10 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(methods_module, "entry_points", lambda **_: [entry])
     methods_module._registry.cache_clear()
     bench_fakes.CALLS.clear()
+    started = execution.executor
+    monkeypatch.setattr(
+        execution, "executor", lambda jobs: Serial() if jobs > 0 else started(jobs)
+    )  # in this process, which counts them
     (tmp_path / "mine.toml").write_text(PLAN, encoding="utf-8")
     (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
     (tmp_path / "far.csv").write_text(
@@ -81,7 +87,7 @@ def test_a_plan_runs_goes_on_and_writes_its_table(place):
         cell["metrics"]["nll"] for cell in Store(place.path / "results" / "runs").cells() if cell["method"] == "fake"
     ]
     assert float(first["centre"]) == pytest.approx(sum(nll) / 3)
-    assert (first["printed"], first["verdict"]) == ("0.1", "worse")
+    assert (first["printed"], first["verdict"], first["cut_short"]) == ("0.1", "cut short", "3")
     assert {row["why"] for row in table if row["dataset"] == "far.csv"} == {"no data"}
     provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     assert (provenance["cells"], list(provenance["missing"])) == (9, ["far.csv"])

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from gpbench.bench import execution
 from gpbench.bench import methods as methods_module
+from gpbench.bench.execution import Serial
 from gpbench.bench.store import Store
 from gpbench.cli import main
 from gpbench.data.scaling import SCALINGS
+from gpbench.model.kernels import KERNEL_NAMES
 from gpbench.model.posterior import load_posterior
 
 FAKES = Path(__file__).parents[1] / "bench"
@@ -34,7 +37,9 @@ def place(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fake(place, monkeypatch):
-    """The method `fake` of the tests of the harness, as a plug-in."""
+    """The method `fake` of the tests of the harness, as a plug-in; its cells run in this process, which counts them."""
+    started = execution.executor
+    monkeypatch.setattr(execution, "executor", lambda jobs: Serial() if jobs > 0 else started(jobs))
     monkeypatch.syspath_prepend(str(FAKES))
     import bench_fakes  # noqa: PLC0415
 
@@ -337,9 +342,59 @@ def test_ctrl_c_leaves_a_resumable_store_and_exit_code_130(place, jobs):
         assert [cell["status"] for cell in json.loads(done.stdout)["cells"]] == ["ok"] * 3
 
 
+ODD = """
+import ctypes, os, time
+from dataclasses import dataclass
+from bench_fakes import FAKE, FakeScheme
+from gpbench.bench.methods import Method
+
+@dataclass(frozen=True)
+class Odd(FakeScheme):
+    def fit(self, X, y, **others):
+        print("the scheme says")
+        os.write(1, b"and so does C\\n")
+        if self.trouble == "segv":
+            ctypes.string_at(0)
+        if self.trouble == "hang":
+            time.sleep(1000)
+        return super().fit(X, y, **others)
+
+METHODS = [
+    Method(id=name, title=name, tasks=FAKE.tasks, scheme=Odd, preset={"trouble": name})
+    for name in ("good", "segv", "hang")
+]
+"""
+
+
+@pytest.mark.slow  # five workers
+def test_a_sweep_of_good_and_bad_schemes(place):
+    plugin = place / "plugin"
+    (plugin / "odd-1.0.dist-info").mkdir(parents=True)
+    (plugin / "odd-1.0.dist-info" / "METADATA").write_text("Name: odd\nVersion: 1.0\n")
+    (plugin / "odd-1.0.dist-info" / "entry_points.txt").write_text("[gpbench.methods]\no = odd_plugin:METHODS\n")
+    (plugin / "odd_plugin.py").write_text(ODD)
+    path = os.pathsep.join([str(plugin), str(FAKES), os.environ.get("PYTHONPATH", "")])
+    words = ["-m", "good", "-m", "segv", "-m", "hang", "-m", "linear", "-d", DATA, "--folds", "2", "--hard-limit", "2"]
+    done = subprocess.run(
+        [sys.executable, "-c", "from gpbench.cli import main; main()", "run", *words, "--json"],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    found = json.loads(done.stdout)  # pure
+    assert "the scheme says" in done.stderr
+    assert "and so does C" in done.stderr
+    cells = {(cell["method"], cell["split"]["index"]): cell for cell in found["cells"]}
+    assert {cells["good", 0]["status"], cells["linear", 1]["status"]} == {"ok"}
+    assert {cells["segv", index]["status"] for index in range(2)} == {"failed"}
+    assert "SIGSEGV" in cells["segv", 0]["problem"]["message"]
+    assert {cells["hang", index]["status"] for index in range(2)} == {"timeout"}
+    assert cells["good", 0]["clock"] == "processor"
+    assert Store(place / "results" / "runs").get(cells["good", 1]["key"]).finished
+
+
 STARTING = """
 import os, signal, sys
-if "--multiprocessing-fork" in sys.orig_argv:
+if any("gpbench.bench.worker" in word for word in sys.orig_argv):
     os.write(2, b"a worker begins\\n")
     signal.pause()
 """
@@ -379,6 +434,7 @@ def test_help_names_every_option_of_the_design_and_imports_nothing_heavy():
     for option in (
         "--method", "--dataset", "--split", "--folds", "--inducing", "--batch-size", "--kernel", "--likelihood",
         "--max-seconds", "--max-iterations", "--seed", "--jobs", "--threads", "--set", "--target", "--task", "--impute",
-        "--plot", "--force", "--json",
+        "--plot", "--force", "--json", "--hard-limit", "--memory-limit", "--scheduler",
     ):  # fmt: skip
         assert option in done.stdout
+    assert set(KERNEL_NAMES) <= set(done.stdout.replace(",", " ").split())

@@ -3,7 +3,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from gpbench.data import catalogue as module
-from gpbench.data.catalogue import Entry, File, catalogue, entries, entry
+from gpbench.data.catalogue import Entry, File, catalogue, entries, entry, family_of
 from gpbench.data.entries import read_file, read_folder
 from gpbench.data.formats import FORMATS
 from gpbench.data.readers import READERS
@@ -234,3 +234,16 @@ def test_plugins_add_data_sets_and_broken_ones_break_nothing(monkeypatch, tmp_pa
     assert "RuntimeError: boom" in str(found.broken["broken"])
     assert "glass exists already" in str(found.broken["clash"])
     assert "expected an Entry" in str(found.broken["wrong"])
+
+
+def test_data_sets_that_share_rows_are_one_family():
+    assert family_of("diabetis") == family_of("diabetes") == "diabetes"
+    assert {family_of(name) for name in ("german", "german-numeric", "german-categorical")} == {"german"}
+    assert family_of("higgs-11k") == family_of("higgs")
+    assert family_of("mnist-odd-even") == family_of("mnist")
+    assert family_of("wine") == family_of("wine-uci") == "wine"
+    assert family_of("waveform3:50") == "waveform3" != family_of("waveform")
+    assert family_of("mine.csv") == "mine.csv"
+    assert family_of("openml:61") == "openml:61"
+    for one in entries().values():
+        assert entries()[one.family].family == one.family, one.id

@@ -24,3 +24,10 @@ def test_odd_digits_are_class_one(tmp_path):
     digits, odd = (load(name, folder=tmp_path) for name in ("digits", "digits-odd-even"))
     np.testing.assert_array_equal(odd.y, digits.y % 2)
     assert odd.classes == ("even", "odd")
+
+
+def test_three_and_five_are_those_rows_of_the_digits(tmp_path):
+    digits, both = (load(name, folder=tmp_path) for name in ("digits", "digits-3-5"))
+    rows = np.isin(digits.y, (3, 5))
+    np.testing.assert_array_equal(both.X, digits.X[rows])
+    assert [both.classes[label] for label in both.y] == [digits.classes[label] for label in digits.y[rows]]

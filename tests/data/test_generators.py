@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gpbench.data.generators import BLOCK, GENERATORS, blocks, parse, prior_features
+from gpbench.data.generators import BLOCK, GENERATORS, blocks, parse, prior, prior_features
 from gpbench.data.load import load
 from gpbench.errors import UsageError
 
@@ -88,3 +88,46 @@ def test_a_generated_set_is_prepared_once_and_has_the_rows_asked_for(tmp_path):
     assert again.checksum == first.checksum
     np.testing.assert_array_equal(first.X, _rows("twonorm-gen", 250)[0])
     assert load("twonorm-gen", folder=tmp_path).n == 7400
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_draws_are_data_sets_of_seeds_of_their_own_the_first_being_the_data_set_itself(name):
+    X, y = _rows(name, 40)
+    found = list(blocks(name, 40, draws=3))
+    assert [len(block) for block in found] == [40] * 3
+    many = [block.iloc[:, :-1].to_numpy() for block in found]
+    np.testing.assert_array_equal(many[0], X)
+    np.testing.assert_array_equal(found[0]["target"].to_numpy(), y)
+    assert not np.array_equal(many[1], many[0])
+    assert not np.array_equal(many[2], many[1])
+
+
+def test_the_prior_draws_functions_of_its_own():
+    """The same inputs would have other labels: a draw is another data set, and not other rows of one."""
+    X = np.random.default_rng(0).uniform(-2.5, 2.5, size=(200, 2))
+
+    class Fixed:
+        def uniform(self, *_, **__):
+            return X
+
+    one, other = (prior(Fixed(), 200, seed=seed)[1] for seed in (0, 1))
+    assert np.mean(one != other) > 0.3
+
+
+def test_a_data_set_of_draws_bears_the_id_and_has_all_rows(tmp_path):
+    found = load("waveform3:50", folder=tmp_path, draws=4)
+    alone = load("waveform3:50", folder=tmp_path)
+    assert (found.id, found.n, alone.n) == ("waveform3:50", 200, 50)
+    np.testing.assert_array_equal(found.X[:50], alone.X)
+    assert found.checksum != alone.checksum
+
+
+@pytest.mark.parametrize("name", ["gpdraw2-gen", "gpdraw8-gen"])
+def test_labels_of_a_prior_draw_follow_a_smooth_function(name):
+    X, y = _rows(name, BLOCK)
+    np.testing.assert_allclose(X.std(0), 1.0, atol=0.05)
+    distance = ((X[:500, None] - X[None, 500:]) ** 2).sum(2)
+    alike = (y[:500, None] == y[None, 500:]).astype(float)
+    nearest = np.take_along_axis(alike, distance.argsort(axis=1)[:, :5], axis=1).mean()
+    # at one place two labels agree with probability E p² + E (1 - p)² = 0.79 of p = σ(f), f ~ N(0, 9)
+    assert alike.mean() + 0.05 < nearest < 0.85

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gpbench.data.formats import one_after_another, read_table
 from gpbench.data.formats.frames import frame
 from gpbench.data.preparation import Recipe, open_prepared, prepare
+from gpbench.data.record import fitted
 from gpbench.errors import DataError, UsageError
 
 BINARY = Recipe(task="binary")
@@ -113,12 +114,21 @@ def test_numbers_may_be_categories_and_sort_as_numbers(make):
     assert dataset.features == ("x1=9", "x1=10")
 
 
-def test_a_column_that_turns_into_text_far_down_is_a_category_after_all(make):
-    text = "".join(f"{k % 3},{k % 2},{k},t{k % 2}\n" for k in range(60)) + "x,1,5,t1\n" + "1,y,5,t0\n"
-    dataset = make(text, Recipe(task="binary", categorical="auto"), read={"header": False})
-    assert dataset.features == ("x1=0", "x1=1", "x1=2", "x1=x", "x2=0", "x2=1", "x2=y", "x3")
-    assert (dataset.X[:, :4].sum(axis=1) == 1).all()
-    assert dataset.X[-1].tolist() == [0, 1, 0, 0, 0, 0, 1, 5]
+def test_a_column_that_turns_into_text_far_down_is_a_category_if_most_of_it_is_text(make):
+    numbers = "".join(f"{k % 3},{k},t{k % 2}\n" for k in range(20))
+    words = "".join(f"w{k % 2},{k},t{k % 2}\n" for k in range(21))
+    small = {"read": {"header": False}, "block_bytes": 32}
+    dataset = make(numbers + words, Recipe(task="binary", categorical="auto"), **small)
+    assert dataset.features == ("x1=0", "x1=1", "x1=2", "x1=w0", "x1=w1", "x2")
+    assert (dataset.X[:, :5].sum(axis=1) == 1).all()
+    assert dataset.X[-1].tolist() == [0, 0, 0, 1, 0, 20]
+    with pytest.raises(DataError, match=r"line 21: column 'x1' holds numbers; got 'w0' \(20 of 40 values are"):
+        make(
+            numbers + "".join(words.splitlines(keepends=True)[:20]),
+            Recipe(task="binary", categorical="auto"),
+            **small,
+            folder="other",
+        )
 
 
 def test_ordered_categories_are_one_column(make):
@@ -197,18 +207,30 @@ def test_missing_values_name_all_columns_and_the_first_line(make, tmp_path):
     assert nothing_else(tmp_path)
 
 
-def test_missing_values_become_medians(make):
+def filled(dataset, rows):
+    """All rows, filled by what some of them tell."""
+    scaling = fitted(dataset, rows=np.array(rows), scaling="none").scaling
+    assert not scaling.constant.any()
+    return scaling.apply(np.asarray(dataset.X)).tolist()
+
+
+def test_missing_values_become_the_medians_of_the_training_rows(make):
     dataset = make(HOLES, Recipe(task="binary", impute="median"))
-    assert dataset.X.tolist() == [[1, 6], [2, 5], [2.5, 7], [4, 6], [3, 6]]
-    assert dataset.notes == ("missing values set to the median: a (1 of 5), b (2 of 5)",)
-    plain = make("a,b,t\n1,6,0\n2,5,1\n2.5,7,1\n4,6,0\n3,6,1\n", folder="other")
-    assert dataset.checksum == plain.checksum
+    assert dataset.notes == (
+        "missing values filled by the training rows' medians (categories: most frequent): a (1 of 5), b (2 of 5)",
+    )
+    assert filled(dataset, range(5)) == [[1, 6], [2, 5], [2.5, 7], [4, 6], [3, 6]]
+    assert filled(dataset, [0, 1, 2]) == [[1, 6], [2, 5], [1.5, 7], [4, 6], [3, 6]]
 
 
-def test_missing_categories_become_the_most_frequent_one(make):
-    text = "c,x,t\nu,1,0\nv,2,1\n?,3,1\nv,4,0\n"
+def test_missing_categories_become_the_most_frequent_one_of_the_training_rows(make):
+    text = "c,x,t\nu,1,0\nv,2,1\n?,3,1\nv,4,0\nu,5,1\nu,6,1\n"
     dataset = make(text, Recipe(task="binary", categorical="auto", impute="median"))
-    assert dataset.X.tolist() == [[1, 0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 4]]
+    assert filled(dataset, [0, 1, 2, 3])[2] == [0, 1, 3]
+    assert filled(dataset, [0, 1, 4, 5])[2] == [1, 0, 3]
+    fewer = make(text, Recipe(task="binary", categorical="auto", impute="median", drop_first=True), folder="third")
+    assert filled(fewer, [0, 1, 2, 3])[2] == [1, 3]
+    assert filled(fewer, [0, 1, 4, 5])[2] == [0, 3]
     with pytest.raises(DataError, match=r"line 4: missing values in column c \(1\);"):
         make(text, Recipe(task="binary", categorical="auto"), folder="other")
 

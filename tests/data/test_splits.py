@@ -181,6 +181,9 @@ def test_a_limit_of_training_rows_draws_from_the_training_rows_only_and_fewer_ar
         ("holdout:0.00001*1", "holdout:0.00001*1"),
         ("active:200/10", "active:200/10"),
         ("given", "given"),
+        ("draws:20", "draws:20"),
+        ("draws: 0.10*20", "draws:20"),
+        ("draws:700*20", "draws:700*20"),
         ("contiguous:3", "contiguous:3"),
     ],
 )
@@ -264,3 +267,20 @@ def test_numbers_out_of_range():
         protocol.split(dataset, 0, seed=0, test_rows=0)
     with pytest.raises(UsageError, match="the limit of training rows must be at least 1; got 0"):
         protocol.split(dataset, 0, seed=0, train_rows=0)
+
+
+def test_draws_are_data_sets_one_after_another_with_a_split_of_each():
+    dataset = data(60)
+    found = splits("draws:3", dataset)
+    for index, split in enumerate(found):
+        assert sorted([*split.train, *split.test]) == list(range(20 * index, 20 * index + 20))
+        assert (np.diff(split.train) > 0).all()
+        assert len(split.test) == 2
+    assert Protocol.parse("draws:3").training_rows(dataset, 1) == 18
+    assert [len(split.test) for split in splits("draws:14*3", dataset)] == [14] * 3
+    assert not np.array_equal(found[0].test, found[1].test - 20)
+    assert equal(splits("draws:3", dataset)[1], found[1])
+    with pytest.raises(UsageError, match="60 rows of d are not 7 draws of one size"):
+        splits("draws:7", dataset)
+    with pytest.raises(UsageError, match="would test 20 of 20 rows"):
+        splits("draws:20*3", dataset)

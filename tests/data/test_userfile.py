@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from gpbench.data import userfile
+from gpbench.data.options import FileOptions
+from gpbench.data.record import fitted
 from gpbench.data.userfile import file_format, load_file
 from gpbench.errors import DataError, DataUnavailable, UsageError
 
@@ -18,7 +20,7 @@ def load(tmp_path):
     def load(name, content, **options):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return load_file(path, cache=tmp_path / "cache", **options)
+        return load_file(path, cache=tmp_path / "cache", options=FileOptions(**options))
 
     return load
 
@@ -131,7 +133,10 @@ def test_missing_values_are_an_error_that_names_the_columns_or_are_imputed(load)
     text = "a,b,t\n1,,x\n2,5,y\n,7,x\n4,6,y\n"
     with pytest.raises(DataError, match=r"t\.csv, line 2: missing values in column a \(1\), b \(1\)"):
         load("t.csv", text)
-    assert load("t.csv", text, impute="median").X.tolist() == [[1, 6], [2, 5], [2, 7], [4, 6]]
+    dataset = load("t.csv", text, impute="median")
+    assert np.array_equal(dataset.X, [[1, np.nan], [2, 5], [np.nan, 7], [4, 6]], equal_nan=True)
+    assert fitted(dataset, rows=np.arange(4)).scaling.fill.tolist() == [2, 6]
+    assert fitted(dataset, rows=np.array([1, 3])).scaling.fill.tolist() == [3, 5.5]
     with pytest.raises(UsageError, match=r"^--impute must be median; got 'mean'$"):
         load("t.csv", text, impute="mean")
 
@@ -141,7 +146,8 @@ def test_row_numbers_without_a_name_are_no_input(load):
     pd.DataFrame({"a": [0.5, 0.25, 4], "t": [0, 1, 0]}).to_csv(buffer)
     dataset = load("t.csv", buffer.getvalue())
     assert dataset.features == ("a",)
-    assert dataset.notes[0] == "the nameless first column counts the rows and was dropped"
+    assert dataset.notes[1] == "left out: the nameless first column, an index of the rows"
+    assert dataset.decisions == dataset.notes
     assert load("t.csv", "i,a,t\n0,0.5,0\n1,0.25,1\n2,4,0\n").features == ("i", "a")
 
 
@@ -199,7 +205,10 @@ def test_files_that_are_not_there_or_of_no_known_kind(tmp_path):
         (b"a,b,t\n1,2,0\n1,2\n", "t.csv, line 3: expected 3 values; got 2"),
         (b"a,t\n1,0\ninf,1\n", "t.csv, line 3: infinite values in column a"),
         (b"a,b,t\n", "t.csv, line 1: expected rows; the file holds a header only"),
-        (b"a;t\n1,5;0\n-2,5;1\n1,5;0\n", "t.csv: column 'a': numbers need a decimal point; got '1,5'"),
+        (
+            b"a;t\n1,5;0\n-2,5;1\n1,5;0\n",
+            "t.csv, line 2: column 'a' holds numbers; got '1,5' (3 of 3 values are no num",
+        ),
         (
             b"id,t\n" + b"".join(b"u%d,%d\n" % (k, k % 2) for k in range(21)),
             "t.csv: column 'id' is no category: its 21 values differ in every row, such as 'u0'; drop it",

@@ -274,6 +274,12 @@ def test_bad_inputs_are_refused():
 def test_unknown_names_are_answered_with_near_ones():
     with pytest.raises(UsageError, match="did you mean matern32-ard"):
         make_kernel("matern32-adr", 2, variance=1.0, lengthscale=1.0, noise=0.0)
+    with pytest.raises(
+        UsageError, match="unknown kernel 'RBF'; here it is called se, or se-ard with a length scale for"
+    ):
+        make_kernel("matern32+RBF", 2, variance=1.0, lengthscale=1.0, noise=0.0)
+    with pytest.raises(UsageError, match=r"unknown kernel 'linear'; here it is called linear-ard$"):
+        make_kernel("linear", 2, variance=1.0, lengthscale=1.0, noise=0.0)
     with pytest.raises(UsageError, match="noise must be"):
         make_kernel("se", 2, variance=1.0, lengthscale=1.0, noise=-1.0)
     with pytest.raises(UsageError, match="kind of kernel"):

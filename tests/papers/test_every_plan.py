@@ -9,6 +9,7 @@ from gpbench.bench.plan.plan import DESCRIPTIVE
 from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.cli import main
 from gpbench.data.catalogue import entries
+from gpbench.report.notes import head_notes
 from gpbench.report.plan.published import read_published
 from gpbench.report.plan.renderers import RENDERERS, check_figure
 
@@ -44,7 +45,7 @@ def test_a_plan_loads_and_says_what_it_would_run(name, place):
     RENDERERS[plan.render].load()
     done = gpbench("reproduce", name, "--dry-run", "--quick")
     assert done.exit_code == 0, done.stderr
-    assert done.stdout.startswith(f"{plan.paper}, {plan.title}")
+    assert done.stdout.startswith(head_notes(plan)[0])
     assert (" 0 cells," in f" {done.stdout.splitlines()[-1]}") == (plan.render in DESCRIPTIVE)
     assert not (place / "results").exists()
 

@@ -88,7 +88,7 @@ elif MODE == "half a line":
 elif MODE == "old protocol":
     raw(json.dumps({"hello": {"protocol": 0, "peer": "fake", "packages": {}}}).encode() + b"\n")
 elif MODE == "another peer":
-    raw(json.dumps({"hello": {"protocol": 1, "peer": "other", "packages": {}}}).encode() + b"\n")
+    raw(json.dumps({"hello": {"protocol": 2, "peer": "other", "packages": {}}}).encode() + b"\n")
 elif MODE == "silent":
     signal.pause()
 else:

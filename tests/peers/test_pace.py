@@ -55,13 +55,13 @@ def train(pace, hands, *, each):
             return strides
 
 
-def pace_of(hands, answers, tmp_path, **options):
+def pace_of(hands, answers, tmp_path, *, clock="wall", **options):
     def state():
         hands.now += 1000.0  # making the state is on nobody's clock
         return {"theta": np.array([0.5]), "jitter": 1e-6, "m_w": np.zeros(2)}
 
     script = Script(hands, answers, **options)
-    return Pace(script, str(tmp_path), state), script
+    return Pace(script, str(tmp_path), state, clock=clock), script
 
 
 def test_only_steps_count(hands, tmp_path):
@@ -75,6 +75,13 @@ def test_only_steps_count(hands, tmp_path):
     assert (first["bound"], first["theta"], first["jitter"], first["ended"]) == (-2.0, [0.5], 1e-6, None)
     with np.load(tmp_path / first["state"]) as found:
         assert found.files == ["m_w"]
+
+
+def test_looks_follow_the_processor_where_its_seconds_count(hands, tmp_path):
+    pace, script = pace_of(hands, [(0.0, 1), (1.0, None), (3.0, None)], tmp_path, clock="processor", pause=500.0)
+    train(pace, hands, each=0.01)  # of the wall: two processor seconds in each
+    assert [look["cpu_seconds"] for look in script.said] == pytest.approx([0.02, 1.0, 3.0], abs=0.03)
+    assert [look["seconds"] for look in script.said] == pytest.approx([0.01, 0.5, 1.5], abs=0.02)
 
 
 def test_a_look_comes_at_its_iteration_exactly(hands, tmp_path):

@@ -139,7 +139,7 @@ def test_a_rival_whose_gpbench_was_killed_ends_by_itself(tmp_path):
         ("endless", r"said what is no message: b'xxx"),
         ("out of turn", r"said what is no message: b'{\"look\""),
         ("half a line", r"ended by itself with exit code 0"),
-        ("old protocol", r"expected protocol 1; its script speaks 0"),
+        ("old protocol", r"expected protocol 2; its script speaks 0"),
         ("another peer", r"expected fake to answer"),
     ],
 )

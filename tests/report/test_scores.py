@@ -1,9 +1,18 @@
 import numpy as np
 import pytest
-from sklearn.metrics import brier_score_loss
+from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
 from gpbench.bench.store import Store
-from gpbench.report.scores import brier_score, calibration_error, with_scores
+from gpbench.report.scores import (
+    SCORED,
+    average_precision,
+    brier_score,
+    calibration_error,
+    overconfidence,
+    roc_auc,
+    scores_of,
+    with_scores,
+)
 from gpbench.report.tables.summary import summarise
 
 BINARY = np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [0.0, 1.0]])
@@ -81,3 +90,38 @@ def test_arrays_that_hold_something_else(make_cell, tmp_path):
     assert scored[0].metrics["brier"] is None
     told = "holds no probabilities and classes of the same test rows"
     assert problems == [f"1 cells without Brier score and calibration error: {tmp_path / cell.key}.npz {told}"]
+
+
+def test_auc_by_hand():
+    # pairs of a row of class 1 and one of class 0: 0.9 > 0.4, 0.9 > 0.1, 0.4 = 0.4 (a half), 0.4 > 0.1
+    assert roc_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([1, 1, 0, 0])) == 3.5 / 4
+    assert roc_auc(np.array([0.9, 0.4]), np.array([1, 1])) is None
+
+
+def test_average_precision_by_hand():
+    # thresholds 0.9 (recall 1/2, precision 1), 0.8 (1/2, 1/2), 0.4 (1, 2/4: two rows at once)
+    found = average_precision(np.array([0.8, 0.9, 0.4, 0.4]), np.array([0, 1, 1, 0]))
+    assert found == pytest.approx(0.5 * 1 + 0.5 * 0.5)
+    assert average_precision(np.array([0.8]), np.array([0])) is None
+
+
+@pytest.mark.parametrize("digits", [1, 12])
+def test_auc_and_average_precision_against_scikit_learn(digits):
+    rng = np.random.default_rng(1)
+    y = rng.integers(2, size=80)
+    probability = np.clip(rng.normal(0.4 + 0.2 * y, 0.2), 0, 1).round(digits)  # with ties, and without
+    assert roc_auc(probability, y) == pytest.approx(roc_auc_score(y, probability), rel=1e-12)
+    assert average_precision(probability, y) == pytest.approx(average_precision_score(y, probability), rel=1e-12)
+
+
+def test_overconfidence_has_a_sign():
+    sure = np.array([[0.9, 0.1]] * 4)
+    assert overconfidence(sure, np.array([0, 0, 1, 1])) == pytest.approx(0.4)
+    assert overconfidence(1 - sure, np.array([1, 1, 1, 1])) == pytest.approx(-0.1)
+
+
+def test_more_than_two_classes_have_no_order():
+    found = scores_of(THREE, THREE_Y)
+    assert (found["auc"], found["average_precision"]) == (None, None)
+    assert set(found) == set(scores_of(BINARY, BINARY_Y)) == SCORED
+    assert scores_of(BINARY, BINARY_Y)["auc"] == roc_auc(BINARY[:, 1], BINARY_Y)

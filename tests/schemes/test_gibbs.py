@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from gpbench.errors import UsageError
 from gpbench.model.inducing import InducingRule
+from gpbench.model.likelihoods import Logit
 from gpbench.model.posterior import load_posterior
 from gpbench.schemes.base import StopTraining
-from gpbench.schemes.gibbs import Gibbs, polya_gamma
+from gpbench.schemes.gibbs import Chain, Gibbs, autocorrelation_times, polya_gamma, standard_errors
 
 NONE = InducingRule("none")
 
@@ -78,6 +80,34 @@ def test_exact_moments_on_four_points(read_oracle):
     assert found.posterior.predict(X_test).probabilities[:, 1] == pytest.approx(expected["test_prob"], abs=0.01)
     assert 0.6 * S < found.facts["ess_least"] <= found.facts["ess_median"] < 1.6 * S
     assert np.abs(f.mean(axis=0) - expected["f_mean"]).max() < 5 * found.facts["mcse_latent"]
+
+
+def test_probit_moments_are_those_of_quadrature():
+    X, y = np.array([[0.0], [0.8], [1.9]]), np.array([1, 0, 1])
+    scheme = Gibbs(kernel="se", variance=4.0, lengthscale=1.0, noise=0.0, link="probit", burn_in=200, samples=30_000)
+    found = fit(scheme, X, y)
+    assert found.posterior.likelihood.name == "probit"
+    L = found.posterior.latents[0].factor()
+    f = found.posterior.draws[0] @ L.T
+    grid = np.linspace(-7.0, 7.0, 101)
+    v = np.stack(np.meshgrid(grid, grid, grid, indexing="ij")).reshape(3, -1)
+    u = L @ v
+    w = np.prod(ndtr((2 * y - 1)[:, None] * u), axis=0) * np.exp(-0.5 * (v * v).sum(0))
+    mean = u @ w / w.sum()
+    sd = np.sqrt((u * u) @ w / w.sum() - mean**2)
+    error = standard_errors(f, autocorrelation_times(f))
+    assert (error < 0.03 * sd).all()
+    assert (np.abs(f.mean(axis=0) - mean) < 4.5 * error).all()
+    assert f.std(axis=0) == pytest.approx(sd, rel=0.03)
+
+
+def test_a_chain_goes_on_from_where_it_is_told():
+    X, y = two_moons()
+    chain = Chain(Gibbs(samples=1), X, y, likelihood=Logit(), rng=np.random.default_rng(0))
+    chain.go_on_from(np.full(60, 50.0))
+    first = chain.draws(1)
+    assert first.shape == (1, 60)
+    assert (np.abs(chain.draws(40, thinning=2)[-1]) < 20).all()
 
 
 def test_the_same_seed_gives_the_same_draws_and_another_one_others():

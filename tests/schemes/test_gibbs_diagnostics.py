@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from gpbench.schemes.gibbs import autocorrelation_times, standard_errors
+from gpbench.schemes.gibbs import autocorrelation_times, shrink_factors, standard_errors
 
 
 def autoregressive(phi, *, S, n, seed):
@@ -42,3 +42,13 @@ def test_a_quantity_that_never_moves_has_no_error():
 def test_an_alternating_chain_is_not_worth_more_than_its_length_allows():
     times = autocorrelation_times(np.tile([[1.0], [-1.0]], (500, 1)))
     assert times[0] == pytest.approx(1 / np.log10(1000))
+
+
+def test_chains_that_agree_have_a_shrink_factor_of_one_and_others_do_not():
+    chains = np.random.default_rng(1).normal(size=(4, 2000, 30))
+    assert shrink_factors(chains).max() < 1.01
+    apart = chains + np.arange(4)[:, None, None]  # between variance 5/3, within 1
+    assert shrink_factors(apart).mean() == pytest.approx(np.sqrt(1 + 10 / 7), rel=0.02)
+    rising = chains + np.linspace(0, 3, 2000)[None, :, None]  # halves apart though the chains agree
+    assert shrink_factors(rising).min() > 1.2
+    assert (shrink_factors(np.ones((2, 10, 3))) == 1.0).all()

@@ -6,7 +6,7 @@ from gpbench.errors import DataError, NumericalError, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import load_posterior
 from gpbench.schemes.base import StopTraining
-from gpbench.schemes.linear import Linear
+from gpbench.schemes.linear import ClassFrequencies, Linear
 
 
 def rows(n=150, *, d=3, classes=2, seed=0):
@@ -110,3 +110,36 @@ def test_wrong_use_is_refused():
         fit(X, y).posterior.predict(X[:, :2])
     with pytest.raises(DataError, match=r"0\.\.1"):
         fit(X, y + 1)
+
+
+def frequencies(y, classes):
+    scheme = ClassFrequencies()
+    return scheme.fit(
+        np.zeros((len(y), 2)),
+        y,
+        inducing=InducingRule("none"),
+        likelihood=scheme.likelihood_for("multiclass", classes),
+        classes=classes,
+        rng=np.random.default_rng(0),
+        on_step=ignore,
+    ).posterior
+
+
+def test_class_frequencies_are_the_training_rows_whatever_the_inputs_are():
+    found = frequencies(np.array([0, 1, 1, 2, 1, 0, 1, 1]), 3)
+    X = np.random.default_rng(1).normal(size=(5, 2))
+    np.testing.assert_allclose(found.predict(X).probabilities, np.tile([0.25, 0.625, 0.125], (5, 1)), rtol=1e-14)
+    log_density, error, _ = found.score(X, np.array([0, 1, 2, 1, 1]))
+    np.testing.assert_allclose(log_density, np.log([0.25, 0.625, 0.125, 0.625, 0.625]))
+    assert error.tolist() == [1, 0, 1, 0, 0]
+
+
+def test_a_class_without_training_rows_has_a_small_frequency():
+    found = frequencies(np.array([0, 0, 2, 2]), 3)
+    expected = np.array([0.5 * 6 / 7, 1 / 7, 0.5 * 6 / 7])  # 1/(4 + 3) for the absent one
+    np.testing.assert_allclose(found.predict(np.zeros((1, 2))).probabilities[0], expected)
+
+
+def test_counts_have_no_class_frequencies():
+    with pytest.raises(UsageError, match="class-frequencies does binary and multiclass"):
+        ClassFrequencies().likelihood_for("count", 0)

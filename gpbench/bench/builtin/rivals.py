@@ -13,7 +13,14 @@ METHODS = (
         tasks=BINARY,
         timing=_TIMING,
         scheme="gpbench.peers.rivals:GPflowSVGP",
-        version=2,
+        version=3,
+    ),
+    Method(
+        id="gpjax-dual",
+        title="GPJax's dual SVGP: natural gradients of the sites; an environment of its own",
+        tasks=BINARY,
+        timing=_TIMING,
+        scheme="gpbench.peers.rivals:GPJaxDual",
     ),
     Method(
         id="gpytorch-svgp",
@@ -21,7 +28,7 @@ METHODS = (
         tasks=BINARY,
         timing=_TIMING,
         scheme="gpbench.peers.rivals:GPyTorchSVGP",
-        version=2,
+        version=3,
     ),
     Method(
         id="gpytorch-pg",
@@ -29,7 +36,7 @@ METHODS = (
         tasks=BINARY,
         timing=_TIMING,
         scheme="gpbench.peers.rivals:GPyTorchPG",
-        version=2,
+        version=3,
     ),
     Method(
         id="sklearn-gpc",

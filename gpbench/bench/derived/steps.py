@@ -13,7 +13,10 @@ import numpy.typing as npt
 
 from gpbench.bench.division import divide
 from gpbench.bench.plan.run import source_of
-from gpbench.bench.sources import opened
+from gpbench.bench.runner import inducing_rule
+from gpbench.bench.sources import drawn, opened
+from gpbench.bench.truth.measures import distance
+from gpbench.bench.truth.reference import PARTS, find_reference
 from gpbench.errors import DataError, UsageError
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson
@@ -33,14 +36,12 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, npt.NDArray[Any]]
 
-__all__ = ["agreement", "contraction", "factors", "hyperparameters", "panels"]
+__all__ = ["agreement", "contraction", "factors", "hyperparameters", "panels", "truth"]
 
 #: Points along each axis of a panel's grid.
 _STEPS = 160
 #: Training rows that are drawn at most.
 _MOST = 1500
-#: Edges of the ordinal likelihood under the operator.
-_EDGES = (-1.0, 0.0, 1.0)
 
 
 class LatentPredictor(Protocol):
@@ -63,7 +64,8 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         ``classes`` (C,): the labels that there are; ``box`` (2, 2): lowest and highest corner of the panels; ``grid``
         (2, g): points along each axis. For the first finished split of each variant ``KEY/margins`` (B, g, g):
         probability of a class less the largest of the others', for every class, of two for one; and ``KEY/inducing/I``
-        (M, 2): each set of inducing inputs, none of a full scheme.
+        (M, 2): each set of inducing inputs, none of a full scheme, with ``KEY/lead/I`` and ``KEY/lead_start/I`` (M,):
+        by how much the likeliest class is ahead at them, and at those that training began with.
 
     Raises
     ------
@@ -98,7 +100,16 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         arrays[f"{each.key}/margins"] = _margins(posterior.predict(grid).values.reshape(_STEPS, _STEPS, -1))
         for number, Z in enumerate(_inducing(posterior, each, len(X))):
             arrays[f"{each.key}/inducing/{number}"] = Z
+            arrays[f"{each.key}/lead/{number}"] = _lead(posterior.predict(Z).values)
+            start = inducing_rule(each.settings, seed=each.split.inducing_seed()).for_latent(number).choose(X)
+            arrays[f"{each.key}/lead_start/{number}"] = _lead(posterior.predict(start).values)
     return arrays
+
+
+def _lead(p: Array) -> Array:
+    """Probability of the likeliest class less that of the next (n,), from probabilities (n, C)."""
+    ordered = np.sort(p, axis=1)
+    return ordered[:, -1] - ordered[:, -2]
 
 
 def _margins(p: Array) -> Array:
@@ -191,8 +202,8 @@ def contraction(found: PlanCells, options: Mapping[str, Any], config: Config) ->
     ----------
     found : PlanCells
     options : mapping
-        ``sizes`` of the active set, random ``rows`` and their ``inputs``, ``repeats``, ``kernels``, ``slopes`` of the
-        ordinal likelihood, ``seed``.
+        ``sizes`` of the active set, random ``rows`` and their ``inputs``, ``repeats``, ``kernels``, ``slopes`` and
+        ``edges`` of the ordinal likelihood, every slope with every set of edges, ``seed``.
     config : Config
 
     Returns
@@ -209,8 +220,13 @@ def contraction(found: PlanCells, options: Mapping[str, Any], config: Config) ->
     kernels = list(dict.fromkeys(str(name) for name in options["kernels"]))
     sizes = list(dict.fromkeys(int(size) for size in options["sizes"]))
     likelihoods: dict[str, Poisson | Logit | Ordinal] = {"count (Poisson)": Poisson(), "binary (logit)": Logit(20)}
-    for slope in map(float, options["slopes"]):
-        likelihoods[f"ordinal, slope {slope:g}"] = Ordinal(_EDGES, slope=slope)
+    for edges in options["edges"]:
+        words = ", ".join(f"{edge:g}" for edge in edges)
+        for slope in map(float, options["slopes"]):
+            try:
+                likelihoods[f"ordinal ({words}), slope {slope:g}"] = Ordinal(edges, slope=slope)
+            except UsageError as error:
+                raise UsageError(f"{found.plan.path}: [figure]: {error}") from None
     before, after = [], []
     for name in kernels:
         kernel = make_kernel(name, d, variance=1.0, lengthscale=math.sqrt(d) / 3.0, noise=0.0)
@@ -290,6 +306,75 @@ def factors(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arr
     }
 
 
+def truth(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # as all steps
+    """How far the finished cells' posteriors are from the reference posteriors of their data, split and kernel.
+
+    Returns
+    -------
+    dict
+        ``cell`` (k,): key; ``problem``, ``link`` (k,); ``M`` (k,): inducing inputs; ``parts`` (2,): training and test
+        rows; ``mean``, ``sd``, ``kl``, ``probability`` (k, 2): see :class:`gpbench.bench.truth.measures.Distance`;
+        ``gap`` (k,): log evidence less the cell's bound or evidence (nats), NaN where it has none; ``evidence``,
+        ``evidence_error``, ``mean_error``, ``probability_error`` (k,): the reference's own, the last two of its worst
+        row.
+
+    Raises
+    ------
+    DataError
+        The data set, a posterior or a reference cannot be had.
+    UsageError
+        A cell's kernel, split or likelihood has no reference posterior.
+    """
+    rows: list[dict[str, Any]] = []
+    for cell in found.results:
+        if not cell.finished:
+            continue
+        posterior, division = _posterior(cell), _division(found.plan, cell, config)
+        latents: Any = getattr(posterior, "latents", ())
+        link = _likelihood_name(posterior)
+        kernel = latents[0].kernel.values() if len(latents) == 1 else {}
+        dataset = found.plan.datasets[cell.shown.position[0]]
+        reference = find_reference(dataset=dataset, split=cell.split.protocol, link=link, kernel=kernel)
+        if reference is None or cell.split.index != 0 or cell.split.seed != 0:
+            raise UsageError(
+                f"{cell.shown.method} on {dataset}, {cell.split.protocol}, likelihood {link}, kernel {kernel}: "
+                "there is no reference posterior of that; is the kernel fixed, and without noise?"
+            )
+        about = reference.about
+        if about["checksum"] != cell.checksum:
+            raise DataError(
+                f"the reference posterior of {about['problem']} is of other rows than {dataset} has here: "
+                f"expected checksum {about['checksum']}, got {cell.checksum}"
+            )
+        if (len(division.y), len(division.y_test)) != (about["rows"], about["test_rows"]):
+            raise UsageError(
+                f"the reference posterior of {about['problem']} has {about['rows']} training and {about['test_rows']} "
+                f"test rows; {cell.shown.method} has {len(division.y)} and {len(division.y_test)}"
+            )
+        apart = []
+        for part, X in zip(PARTS, (division.X, division.X_test), strict=True):
+            mean, variance = posterior.latent(X)
+            probability = posterior.predict(X).values[:, 1]
+            apart.append(distance(reference.moments[part], mean[:, 0], np.sqrt(variance[:, 0]), probability))
+        bound = cell.metrics.get("bound")
+        rows.append(
+            {
+                "cell": cell.key,
+                "problem": about["problem"],
+                "link": link,
+                "M": len(latents[0].Z),
+                **{name: [getattr(each, name) for each in apart] for name in ("mean", "sd", "kl", "probability")},
+                "gap": math.nan if bound is None else reference.log_evidence - bound,
+                "evidence": reference.log_evidence,
+                "evidence_error": about["log_evidence_error"],
+                "mean_error": about["mean_error"],
+                "probability_error": about["probability_error"],
+            }
+        )
+    arrays = {name: np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}
+    return {"parts": np.array(PARTS), **arrays}
+
+
 def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
     """The scaled rows of a cell's split, from the data set itself.
 
@@ -299,13 +384,17 @@ def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
         The data set cannot be had here, or it is not the one that the cell was run on.
     """
     name = plan.datasets[cell.shown.position[0]]
-    dataset = opened(source_of(plan, name, config))
+    dataset = opened(drawn(source_of(plan, name, config), cell.split.protocol))
     if dataset.checksum != cell.checksum:
         raise DataError(
             f"data set {name} is not the one that the cell was run on: "
             f"expected checksum {cell.checksum}, got {dataset.checksum}"
         )
     return divide(dataset, cell)
+
+
+def _likelihood_name(posterior: object) -> str:
+    return str(getattr(getattr(posterior, "likelihood", None), "name", ""))
 
 
 def _posterior(cell: PlanResult) -> LatentPredictor:

@@ -20,12 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.bench.cell import canonical
+from gpbench.bench.code import code
 from gpbench.bench.methods import methods
-from gpbench.bench.provenance import code
+from gpbench.bench.reference import reference_file
+from gpbench.bench.store import Store
 from gpbench.errors import NotComputed, StoreError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells, PlanResult
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, npt.NDArray[Any]]
     Compute = Callable[[PlanCells, Mapping[str, Any], Config], Arrays]
 
-__all__ = ["STEPS", "Step", "derive", "step_of", "stored_arrays"]
+__all__ = ["STEPS", "Step", "derive", "publish_arrays", "step_of", "stored_arrays"]
 
 #: Version of the files' form; part of every key.
 _FORMAT = 1
@@ -110,6 +113,7 @@ STEPS = {
         name="panels",
         what="the grids of its panels",
         function="gpbench.bench.derived.steps:panels",
+        version=2,
     ),
     "scatter": Step(
         name="agreement",
@@ -123,6 +127,11 @@ STEPS = {
         function="gpbench.bench.derived.steps:hyperparameters",
         option="hyperparameters",
     ),
+    "truth": Step(
+        name="truth",
+        what="the distances from the reference posteriors",
+        function="gpbench.bench.derived.steps:truth",
+    ),
     "contraction": Step(
         name="contraction",
         what="the distances before and after the operator",
@@ -134,6 +143,7 @@ STEPS = {
             "repeats": 500,
             "kernels": ["se"],
             "slopes": [1.0],
+            "edges": [[-1.0, 0.0, 1.0]],
         },
         quick={"repeats": 3},
         methods=("gvi-fixed-point",),
@@ -172,13 +182,18 @@ def stored_arrays(found: PlanCells) -> dict[str, npt.NDArray[Any]]:
     step = step_of(found.plan)
     assert step is not None, found.plan.render
     name = _name(step, found)
-    if not (found.store.folder / f"{name}.npz").exists():
+    published = reference_file(found.plan.id).with_suffix(".npz")
+    here = (found.store.folder / f"{name}.npz").exists()
+    if not here and not published.exists():
         raise NotComputed(f"{found.plan.id}: {step.what} are not computed yet")
     try:
-        arrays = found.store.arrays(name)
-        cells = json.loads(arrays.pop(_ABOUT).tobytes())["cells"]
+        arrays = found.store.arrays(name) if here else Store(published.parent).arrays(published.stem)
+        about = json.loads(arrays.pop(_ABOUT).tobytes())
+        cells, whose = about["cells"], about["name"]
     except (StoreError, KeyError, ValueError) as error:
         raise NotComputed(f"{found.plan.id}: {step.what} are to be computed again: {error}") from error
+    if whose != name:
+        raise NotComputed(f"{found.plan.id}: {step.what} are not computed yet")
     if cells != _contents(found):
         raise NotComputed(f"{found.plan.id}: {step.what} were computed from earlier runs of its cells")
     return arrays
@@ -206,23 +221,50 @@ def derive(found: PlanCells, config: Config, *, force: bool = False) -> None:
     step = step_of(found.plan)
     if step is None or not (step.methods or _finished(found)):  # without cells the renderer says what is wrong
         return
-    if not force:
-        try:
-            stored_arrays(found)
-        except NotComputed:
-            pass
-        else:
-            return
-    arrays = step.load()(found, step.options(found.plan), config)
-    about = {"format": _FORMAT, "step": step.name, **_description(step, found), "cells": _contents(found), **code()}
-    found.store.put_arrays(_name(step, found), {**arrays, _ABOUT: np.frombuffer(canonical(about).encode(), np.uint8)})
+    name = _name(step, found)
+    with found.store.alone(name):  # another process may be at it
+        if not force:
+            try:
+                stored_arrays(found)
+            except NotComputed:
+                pass
+            else:
+                return
+        arrays = step.load()(found, step.options(found.plan), config)
+        about = {"format": _FORMAT, "name": name, "step": step.name, **_description(step, found)}
+        about |= {"cells": _contents(found), **code()}
+        found.store.put_arrays(name, {**arrays, _ABOUT: np.frombuffer(canonical(about).encode(), np.uint8)})
+
+
+def publish_arrays(found: PlanCells) -> list[Path]:
+    """Copy the arrays of a plan's step beside its reference results, in single precision; say what was written.
+
+    Raises
+    ------
+    StoreError
+        They cannot be read or written.
+    """
+    step = step_of(found.plan)
+    name = None if step is None else _name(step, found)
+    if name is None or not (found.store.folder / f"{name}.npz").exists():
+        return []
+    path = reference_file(found.plan.id).with_suffix(".npz")
+    arrays = {
+        key: array.astype(np.float32) if array.dtype == np.float64 else array
+        for key, array in found.store.arrays(name).items()
+    }
+    Store(path.parent).put_arrays(path.stem, arrays, compressed=True)
+    return [path]
 
 
 def _kind(value: object) -> str:
     """What an option is, in words."""
     if isinstance(value, list):
-        kinds = {_kind(each) for each in value}
-        return f"a list of {kinds.pop().partition(' ')[2]}s" if len(kinds) == 1 else "a list"
+        kinds = {_kind(each).partition(" ")[2] for each in value}
+        if len(kinds) != 1:
+            return "a list"
+        noun, of, what = kinds.pop().partition(" of ")
+        return f"a list of {noun}s{of}{what}"
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return "a number" if number else "a text" if isinstance(value, str) else "another value"
 

@@ -130,7 +130,7 @@ def training_seconds(
     """
     timing = method.timing
     if "kernel" not in settings:  # no Gaussian process: a few passes over the rows
-        return 100.0 * size.n * size.d / _RATE
+        return timing.overhead + 100.0 * timing.load * size.n * size.d / _RATE
     b = _rows(settings, size)
     if "inducing" in settings:
         M = min(size.M, size.n)
@@ -195,7 +195,7 @@ def _size(block: Block, choice: Choice) -> Size | None:
     if entry is None or n is None:
         return None
     protocol = Protocol.parse(block.split)
-    if protocol.kind == "holdout":
+    if protocol.kind in {"holdout", "draws"}:
         train = n - (protocol.size if protocol.size >= 1 else protocol.size * n)
     elif protocol.kind == "given":
         train = entry.train or 0.8 * n

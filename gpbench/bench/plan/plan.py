@@ -12,10 +12,13 @@
     seed = 0
     scaling = "standard"                    # or common (one number for all columns), none
     limits = { test_rows = 100_000, train_rows = 10_000, seconds = 600, iterations = 1000 }
+    paper_limits = { iterations = 250 }     # what the paper's own runs ended by; without it they ran to convergence
     centre = "mean"                         # or median
     spread = "sd"                           # sd, 2sd, se, 2se
-    render = "table"                        # or curves, learning-curves, panels, scatter, contraction, factors, outline
-    metrics = ["nll", "error", "train_seconds"]      # nll error accuracy brier ece train_seconds bound
+    render = "table"                        # or curves, learning-curves, panels, scatter, contraction, factors,
+                                            # outline, truth
+    metrics = ["nll", "error", "train_seconds"]      # nll error accuracy brier ece overconfidence auc
+                                            # average_precision train_seconds bound
     published = "wenzel2019-table1.csv"     # or a list of files of results/published
 
     [defaults]                              # settings for every method that has them (one that none has is an error)
@@ -31,6 +34,7 @@
     label = "KLSp M=8"
     printed = "KLSp M=8"                    # its name in the published file; by default the label; a swept name
                                             # in braces, "KLSp M={inducing}", is replaced in both
+    counted = false                         # judged, and not counted in the table's share of agreement
     limits = { iterations = 250 }           # in place of the plan's
     split = "active:50/10"                  # in place of the plan's
     inducing = 8
@@ -85,6 +89,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpbench.bench.method import Method
+    from gpbench.data.options import FileOptions
 
 __all__ = [
     "CENTRES",
@@ -103,13 +108,24 @@ __all__ = [
 CENTRES = ("mean", "median")
 SPREADS = ("sd", "2sd", "se", "2se")
 #: What a plan can become; ``gpbench.report.plan.renderers`` holds the function of each.
-RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "factors", "outline")
+RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "factors", "outline", "truth")
 #: Of these, what runs no cells.
 DESCRIPTIVE = ("contraction", "factors", "outline")
 #: And of these, what needs neither data sets nor methods.
 SELF_CONTAINED = ("contraction", "factors")
 #: What can be shown of a cell.
-METRICS = ("nll", "error", "accuracy", "brier", "ece", "train_seconds", "bound")
+METRICS = (
+    "nll",
+    "error",
+    "accuracy",
+    "brier",
+    "ece",
+    "overconfidence",
+    "auc",
+    "average_precision",
+    "train_seconds",
+    "bound",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +145,8 @@ class PlanMethod:
         In place of the plan's, by name.
     split : str or None
         In place of the plan's.
+    counted : bool
+        Whether its verdicts count in the table's share of agreement.
     """
 
     name: str
@@ -138,6 +156,7 @@ class PlanMethod:
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     limits: Mapping[str, Any] = field(default_factory=dict, hash=False)
     split: str | None = None
+    counted: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +227,8 @@ class Plan:
     seed : int
     scaling : str
     limits : Limits
+    paper_limits : Limits
+        Seconds and iterations that the paper's own runs ended by; none where they ran to convergence.
     centre, spread, render : str
     metrics : tuple of str
     published : tuple of str
@@ -235,6 +256,7 @@ class Plan:
     seed: int = 0
     scaling: str = "standard"
     limits: Limits = field(default_factory=Limits)
+    paper_limits: Limits = field(default_factory=Limits)
     centre: str = "mean"
     spread: str = "sd"
     render: str = "table"
@@ -246,6 +268,7 @@ class Plan:
     figure: Mapping[str, Any] = field(default_factory=dict, hash=False)
     overrides: Mapping[str, Override] = field(default_factory=dict, hash=False)
     quick: Quick = field(default_factory=Quick)
+    files: Mapping[str, FileOptions] = field(default_factory=dict, hash=False)
     reduction: Reduction = field(default_factory=Reduction)
     missing: Mapping[str, str] = field(default_factory=dict, hash=False)
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.cell import Limits
 from gpbench.bench.methods import methods
+from gpbench.bench.metrics import metrics
 from gpbench.bench.plan import plan as model
 from gpbench.bench.plan.plan import Override, Plan, PlanMethod, Quick
 from gpbench.bench.sources import dataset_id
 from gpbench.data import generators
 from gpbench.data.catalogue import entry
+from gpbench.data.options import FileOptions
 from gpbench.data.scaling import SCALINGS
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError, unknown_name
@@ -33,10 +35,12 @@ PAPERS = Path(model.__file__).parents[2] / "papers"
 """The plans that come with gpbench."""
 
 _KEYS = (
-    "title", "paper", "item", "notes", "datasets", "split", "splits", "seed", "scaling", "limits", "centre", "spread",
-    "render", "metrics", "published", "defaults", "methods", "sweep", "figure", "overrides", "quick",
+    "title", "paper", "item", "notes", "datasets", "split", "splits", "seed", "scaling", "limits", "paper_limits",
+    "centre", "spread", "render", "metrics", "published", "defaults", "methods", "sweep", "figure", "overrides",
+    "quick", "files",
 )  # fmt: skip
-_METHOD_KEYS = ("method", "label", "printed", "limits", "split")
+_METHOD_KEYS = ("method", "label", "printed", "limits", "split", "counted")
+_FILE_KEYS = ("target", "task", "impute", "missing", "drop", "header", "file_format")
 _LIMITS = tuple(each.name for each in fields(Limits))
 
 
@@ -113,17 +117,21 @@ def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # th
         seed=top.integer("seed", 0, least=0),
         scaling=top.text("scaling", "standard", among=SCALINGS),
         limits=_limits(top),
+        paper_limits=_limits(top, "paper_limits"),
         centre=top.text("centre", "mean", among=model.CENTRES),
         spread=top.text("spread", "sd", among=model.SPREADS),
         render=render,
-        metrics=top.texts("metrics", ("nll", "error", "train_seconds"), among=model.METRICS, kind="metric"),
-        published=top.texts("published", ()),
+        metrics=top.texts(
+            "metrics", ("nll", "error", "train_seconds"), among=(*model.METRICS, *metrics()), kind="metric"
+        ),
+        published=_published(top),
         notes=top.texts("notes", ()),
         defaults=dict(defaults),
         sweep=names.sweep,
         figure=dict(top.table("figure")),
         overrides=_overrides(top.table("overrides"), names),
         quick=_quick(top.table("quick"), names),
+        files=_files(top, datasets),
     )
     _once([plan.dataset_label(each) for each in datasets], top, "overrides")
     return plan
@@ -178,6 +186,39 @@ def _datasets(top: TomlTable, *, needed: bool) -> tuple[str, ...]:
     return names
 
 
+def _files(top: TomlTable, datasets: tuple[str, ...]) -> dict[str, FileOptions]:
+    """How files among the data sets are read; the keys are those of ``gpbench run``'s options."""
+    found = {}
+    for name, table in top.tables("files").items():
+        if name not in datasets:
+            raise top.error(unknown_name("file (of datasets)", name, datasets), key="files")
+        table.only(_FILE_KEYS)
+        try:
+            found[name] = FileOptions(
+                target=table.text("target", None),
+                task=table.text("task", None),
+                impute=table.text("impute", None),
+                missing=table.texts("missing", ()),
+                drop=table.texts("drop", ()),
+                header=table.flag("header", False) if "header" in table else None,
+                file_format=table.text("file_format", None),
+            )
+        except UsageError as error:
+            raise table.error(error) from None
+    return found
+
+
+def _published(top: TomlTable) -> tuple[str, ...]:
+    """Files of printed numbers, which stand in the plan's folder or among the papers' own."""
+    names = top.texts("published", ())
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name.replace("\\", "/")).parts:
+            raise top.error(
+                f"{name!r} must be a file in the plan's folder, or one of results/published", key="published"
+            )
+    return names
+
+
 def _method(name: str, table: TomlTable) -> PlanMethod:
     """A table of [methods]."""
     wanted = table.text("method", name)
@@ -198,6 +239,7 @@ def _method(name: str, table: TomlTable) -> PlanMethod:
         settings=settings,
         limits=dict(table.table("limits")),
         split=table.text("split", None),
+        counted=table.flag("counted", True),
     )
 
 
@@ -282,11 +324,11 @@ def _check_settings(body: Mapping[str, Any], table: TomlTable, known: Mapping[st
                 raise table.error(error, key=name) from None
 
 
-def _limits(around: TomlTable) -> Limits:
+def _limits(around: TomlTable, key: str = "limits") -> Limits:
     """The limits that a table gives under ``limits``."""
-    table = around.table("limits")
+    table = around.table(key)
     table.only(_LIMITS)
-    return _check_limits(table, around, "limits")
+    return _check_limits(table, around, key)
 
 
 def _check_limits(body: Mapping[str, Any], table: TomlTable, key: str) -> Limits:

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.cell import CONTENT, SPLIT
+from gpbench.bench.code import changes
+from gpbench.bench.derived.stored import step_of
 from gpbench.bench.expand import Request, expand
+from gpbench.bench.methods import methods
 from gpbench.bench.plan.blocks import Block, runnable
 from gpbench.bench.plan.estimate import Estimate, estimate
+from gpbench.bench.reference import read_reference, reference_file
 from gpbench.bench.result import Result
-from gpbench.bench.sources import FileSource, Source, opened, sources
+from gpbench.bench.runner import Bounds
+from gpbench.bench.sources import FileSource, Source, decisions, opened, sources
 from gpbench.bench.sweep import sweep
 from gpbench.data.load import is_here
 from gpbench.data.splits import Protocol
@@ -47,6 +52,10 @@ __all__ = [
     "source_of",
     "stored_results",
 ]
+
+
+#: Parts of a description that say which code made a cell.
+_CODE = ("version", "source", "changes", "origin.version", "origin.source")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +131,17 @@ class PlanCells:
         In the plan's order.
     store : Store
         Where they are.
+    reference : Path or None
+        The file of reference results in which those are that the store lacks.
+    remarks : tuple of str
+        What is to be said of them.
     """
 
     plan: Plan
     results: list[PlanResult]
     store: Store
+    reference: Path | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def failed(self) -> int:
@@ -159,7 +174,9 @@ def run_plan(
     executor: Executor,
     jobs: int = 1,
     threads: int = 1,
+    bounds: Bounds | None = None,
     force: bool = False,
+    fresh: bool = False,
     progress: Progress | None = None,
     watch: Callable[[Event], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
@@ -174,8 +191,12 @@ def run_plan(
     executor : Executor
     jobs, threads : int
         Cells at a time, and threads of a cell.
+    bounds : Bounds
+        What a cell may not exceed.
     force : bool
         Run finished cells again.
+    fresh : bool
+        Run those too that are among the reference results.
     progress : callable, optional
         Of downloads and preparation.
     watch : callable
@@ -193,27 +214,72 @@ def run_plan(
         Ctrl-C, or SIGTERM; all outcomes so far are stored.
     """
     found = runnable(plan)
-    planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, progress=progress)
+    planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, bounds=bounds, progress=progress)
     for name, why in planned.missing.items():
         say(f"{name}: {why}")
-    results = sweep(planned.tasks, store, executor=executor, force=force, watch=watch) if planned.tasks else []
+    known = {} if force or fresh else _reference(plan, planned.tasks, store)
+    if known:
+        say(f"{len(known)} cells are reference results and are not run; --fresh runs them")
+    tasks = [task for task in planned.tasks if task.spec.key not in known]
+    for words in decisions(list(dict.fromkeys(task.source for task in tasks))):
+        say(words)
+    results = sweep(tasks, store, executor=executor, force=force, watch=watch) if tasks else []
     # The whole message names folders of this machine, which have no place in a report.
     missing = {name: why.partition("\n")[0] for name, why in planned.missing.items()}
-    return _together(replace(plan, missing=missing), found, results, store)
+    whole = _together(replace(plan, missing=missing), found, [*results, *known.values()], store)
+    return replace(whole, reference=reference_file(plan.id) if known else None)
 
 
-def look_up(plan: Plan, store: Store) -> PlanCells:
-    """What is stored of a plan; nothing is run and no data set is opened.
+def _reference(plan: Plan, tasks: Sequence[Task], store: Store) -> dict[str, Result]:
+    """Reference results of a plan's cells, by key; none of those that the store has.
+
+    They have no posteriors. A picture that is made of these takes either all of its cells from here, or none.
+    """
+    found = {cell.key: cell for cell in read_reference(reference_file(plan.id)) if cell.finished}
+    keys = [task.spec.key for task in tasks]
+    known = {key: found[key] for key in keys if key in found and ((own := store.get(key)) is None or not own.finished)}
+    return known if step_of(plan) is None or len(known) == len(set(keys)) else {}
+
+
+def look_up(plan: Plan, store: Store, *, fresh: bool = False) -> PlanCells:
+    """What is stored of a plan, and what is among the reference results; nothing is run and no data set is opened.
+
+    A cell of another version of its method, or made by a checkout with other changes, is taken where there is none of
+    the present one's, and the remarks say so.
+
+    Parameters
+    ----------
+    plan : Plan
+    store : Store
+    fresh : bool
+        Without reference results.
 
     Raises
     ------
     StoreError
-        The store cannot be read.
+        The store, or the reference results, cannot be read.
     """
-    return _together(plan, runnable(plan), store.results(), store)
+    own = store.results()
+    keys = {cell.key for cell in own}
+    reference = [] if fresh else [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
+    found = _together(plan, runnable(plan), [*own, *reference], store, apart=_CODE)
+    used = {cell.key for cell in found.results}
+    remarks = []
+    if number := len(used.intersection(cell.key for cell in reference)):
+        remarks.append(f"{number} of {len(used)} cells are reference results, which come with gpbench")
+    old = {
+        f"{cell.method} of version {cell.version}"
+        for cell in found.results
+        if cell.method in methods() and methods()[cell.method].version != cell.version
+    }
+    if old:
+        remarks.append(f"cells of versions that are no longer current: {', '.join(sorted(old))}")
+    if any(cell.changes != changes() for cell in found.results):
+        remarks.append("some cells were made by other code than this checkout's, whose files are changed")
+    return replace(found, reference=reference_file(plan.id) if reference else None, remarks=tuple(remarks))
 
 
-def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
+def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool = False) -> Outlook:
     """What running a plan would mean; nothing is run, fetched or prepared.
 
     Parameters
@@ -222,6 +288,8 @@ def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
     config : Config
     store : Store or None
         None: as if nothing were stored.
+    fresh : bool
+        As if there were no reference results.
 
     Raises
     ------
@@ -229,6 +297,9 @@ def look_ahead(plan: Plan, config: Config, store: Store | None) -> Outlook:
         The store cannot be read.
     """
     results = [] if store is None else store.results()
+    if not (store is None or fresh):
+        keys = {cell.key for cell in results}
+        results += [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
     found = estimate(stored_results(runnable(plan), results), results)
     needed = {each.block.dataset for each in found}
     return Outlook(found, tuple(name for name in plan.datasets if name in needed and not _is_here(plan, name, config)))
@@ -257,6 +328,7 @@ def plan_tasks(
     *,
     jobs: int = 1,
     threads: int = 1,
+    bounds: Bounds | None = None,
     progress: Progress | None = None,
 ) -> PlannedTasks:
     """The cells of a plan's blocks.
@@ -269,6 +341,8 @@ def plan_tasks(
     config : Config
     jobs, threads : int
         Cells at a time, and threads of a cell.
+    bounds : Bounds
+        What a cell may not exceed.
     progress : callable, optional
         Told how far the download and preparation of a data set has come.
 
@@ -291,7 +365,7 @@ def plan_tasks(
             continue
         for block in own:
             try:
-                tasks = _tasks(block, source, dataset, jobs=jobs, threads=threads)
+                tasks = _tasks(block, source, dataset, jobs=jobs, threads=threads, bounds=bounds or Bounds())
             except UsageError as error:
                 raise UsageError(f"{plan.path}: {block.label}: {error}") from None
             for task in tasks:
@@ -309,10 +383,10 @@ def source_of(plan: Plan, name: str, config: Config) -> Source:
     """
     file = name.partition("::")[0]  # without a member of an archive
     beside = Path(file).suffix and (plan.path.parent / file).is_file()
-    return sources([str(plan.path.parent / name) if beside else name], config)[0]
+    return sources([str(plan.path.parent / name) if beside else name], config, options=plan.files.get(name))[0]
 
 
-def _tasks(block: Block, source: Source, dataset: Dataset, *, jobs: int, threads: int) -> list[Task]:
+def _tasks(block: Block, source: Source, dataset: Dataset, *, jobs: int, threads: int, bounds: Bounds) -> list[Task]:
     count = Protocol.parse(block.split).count(dataset)
     return expand(
         Request(
@@ -325,11 +399,14 @@ def _tasks(block: Block, source: Source, dataset: Dataset, *, jobs: int, threads
             indices=range(min(count, block.splits or count)),
             threads=threads,
             jobs=jobs,
+            bounds=bounds,
         )
     )
 
 
-def stored_results(found: Sequence[Block], results: Iterable[Result]) -> list[tuple[Block, list[Result]]]:
+def stored_results(
+    found: Sequence[Block], results: Iterable[Result], *, apart: tuple[str, ...] = ()
+) -> list[tuple[Block, list[Result]]]:
     """Stored results of each block, in the order of their splits.
 
     All that describes a cell must agree, but for the content of the data, which is not opened: where the store holds
@@ -341,21 +418,26 @@ def stored_results(found: Sequence[Block], results: Iterable[Result]) -> list[tu
         Of a plan.
     results : iterable of Result
         All of the store.
+    apart : tuple of str
+        More parts of their descriptions that need not agree; where some results agree, these are taken.
     """
+    parts = (*CONTENT, *SPLIT, *apart)
     known: dict[str, list[Result]] = defaultdict(list)
     for result in results:
-        known[result.identity().but_for(*CONTENT, *SPLIT)].append(result)
-    return [(block, _latest(known[block.identity().but_for(*CONTENT, *SPLIT)], block)) for block in found]
+        known[result.identity().but_for(*parts)].append(result)
+    return [(block, _latest(known[block.identity().but_for(*parts)], block)) for block in found]
 
 
 def _latest(results: Sequence[Result], block: Block) -> list[Result]:
-    by_content: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    wanted = block.identity().but_for(*CONTENT, *SPLIT)
+    by_content: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
     for result in results:
         if block.splits is None or result.split.index < block.splits:
-            by_content[result.checksum, result.likelihood].append(result)
+            by_content[result.checksum, result.likelihood, result.identity().but_for(*CONTENT, *SPLIT)].append(result)
     if not by_content:
         return []
-    chosen = max(by_content.values(), key=lambda same: max(result.ended for result in same))
+    agreeing = {content: same for content, same in by_content.items() if content[-1] == wanted}
+    chosen = max((agreeing or by_content).values(), key=lambda same: max(result.ended for result in same))
     return sorted(chosen, key=lambda result: result.split.index)
 
 
@@ -363,7 +445,9 @@ def _is_here(plan: Plan, name: str, config: Config) -> bool:
     return isinstance(source_of(plan, name, config), FileSource) or is_here(name, config.data, config.mirror)
 
 
-def _together(plan: Plan, found: Sequence[Block], results: Sequence[Result], store: Store) -> PlanCells:
+def _together(
+    plan: Plan, found: Sequence[Block], results: Sequence[Result], store: Store, *, apart: tuple[str, ...] = ()
+) -> PlanCells:
     """The blocks' results among these, with how the plan shows them."""
     names = [each.name for each in fields(Result)]
     return PlanCells(
@@ -373,7 +457,7 @@ def _together(plan: Plan, found: Sequence[Block], results: Sequence[Result], sto
                 **{name: getattr(result, name) for name in names},
                 shown=Shown.of(result.key, block, plan, folder=store.folder),
             )
-            for block, own in stored_results(found, results)
+            for block, own in stored_results(found, results, apart=apart)
             for result in own
         ],
         store,

@@ -7,13 +7,14 @@ instead of commas. Nominal values come as text. In a sparse row a value left out
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from gpbench.data.formats.arff_tokens import name_and_rest, split_pairs, split_values
+from gpbench.data.formats.arff_tokens import name_and_rest, split_pairs, split_values, without_comment
 from gpbench.data.formats.delimited import Parser
 from gpbench.data.formats.dialect import Dialect, is_number
 from gpbench.data.formats.frames import Frames, frame, unique_names
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Attribute", "read_arff"]
 
 _BLOCK_BYTES = 4 << 20
+_WEIGHT = re.compile(r"\{\s*[0-9.eE+-]{1,40}\s*\}")
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class _Reader:
         self.attributes: list[Attribute] = []
         self.parser: Parser | None = None
         self.found = False
+        self.declared: frozenset[str] = frozenset()
 
     def header(self, block: Block) -> Block | None:
         """Take in the header's lines of a block; the rest of it, if there is one."""
@@ -72,7 +75,7 @@ class _Reader:
             return block
         for number, raw in block.lines():
             where = f"{block.name}, line {number}"
-            line = _text(raw, where).strip()
+            line = without_comment(_text(raw, where)).strip()
             word = line.split(None, 1)[0].lower() if line else "%"
             if word.startswith("%") or word == "@relation":
                 continue
@@ -82,6 +85,7 @@ class _Reader:
                 if not self.attributes:
                     raise DataError(f"{where}: expected @attribute before @data")
                 names = unique_names([item.name for item in self.attributes], source=block.name)
+                self.declared = frozenset(item.name for item in self.attributes if item.categories)
                 texts = [item.name for item in self.attributes if item.categories is not None]
                 self.parser = Parser(Dialect(",", tuple(names)), text=texts, missing=("?",))
                 return block.after(number)
@@ -106,6 +110,7 @@ class _Reader:
                     made = self._slowly(block)
         if made is not None:
             self.found = True
+            made.attrs["declared"] = self.declared
             yield made
 
     def _allowed(self, made: pd.DataFrame) -> bool:
@@ -124,8 +129,8 @@ class _Reader:
         table: list[list[Any]] = []
         for number, raw in block.lines():
             where = f"{block.name}, line {number}"
-            line = _text(raw, where).strip()
-            if line.startswith("%"):
+            line = without_comment(_text(raw, where)).strip()
+            if not line:
                 continue
             values = self._sparse(line, where) if line.startswith("{") else self._dense(line, where)
             table.append([self._value(value, item, where) for value, item in zip(values, self.attributes, strict=True)])
@@ -148,11 +153,16 @@ class _Reader:
         values = split_values(line, where=where)
         if len(values) == len(self.attributes) + 1 and values[-1] == "":
             values.pop()  # a comma after the last value
+        if len(values) == len(self.attributes) + 1 and _WEIGHT.fullmatch(values[-1] or ""):
+            raise _weighted(where, values[-1])
         if len(values) != len(self.attributes):
             raise DataError(f"{where}: expected {len(self.attributes)} values; got {len(values)}")
         return values
 
     def _sparse(self, line: str, where: str) -> list[str | None]:
+        pairs, brace, weight = line.rpartition("{")
+        if pairs.rstrip().endswith(",") and pairs.rstrip(", \t").endswith("}") and _WEIGHT.fullmatch(brace + weight):
+            raise _weighted(where, brace + weight)
         if not line.endswith("}"):
             raise DataError(f"{where}: expected a sparse row to end in '}}'")
         values: list[str | None] = [item.categories[0] if item.categories else "0" for item in self.attributes]
@@ -177,11 +187,17 @@ class _Reader:
         return text
 
 
+def _weighted(where: str, weight: str | None) -> DataError:
+    return DataError(f"{where}: the row has a weight, {weight}; rows count alike here, so remove the weights")
+
+
 def _text(raw: bytes, where: str) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"{where}: the text is not UTF-8 ({error.reason} at byte {error.start + 1})") from None
+        raise DataError(
+            f"{where}: the text is not UTF-8 ({error.reason} at byte {error.start + 1}); save it as UTF-8"
+        ) from None
 
 
 def _attribute(line: str, where: str) -> Attribute:

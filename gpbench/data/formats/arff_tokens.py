@@ -4,9 +4,34 @@ from __future__ import annotations
 
 from gpbench.errors import DataError
 
-__all__ = ["name_and_rest", "split_pairs", "split_values"]
+__all__ = ["name_and_rest", "split_pairs", "split_values", "without_comment"]
 
 _QUOTES = ("'", '"')
+
+
+def without_comment(line: str) -> str:
+    """A line up to the first % outside quotes, which begins a comment; quotes open where a value begins.
+
+    >>> without_comment("1, 'a % b' % c")
+    "1, 'a % b' "
+    """
+    if "%" not in line:
+        return line
+    position, starts = 0, True
+    while position < len(line):
+        char = line[position]
+        if char == "%":
+            return line[:position]
+        if char in _QUOTES and starts:
+            try:
+                _, position = _quoted(line, position, "")
+            except DataError:
+                return line  # a quote that is not closed; its reader says so
+            starts = False
+            continue
+        starts = char in ",{ \t"
+        position += 1
+    return line
 
 
 def split_values(line: str, *, where: str) -> list[str | None]:

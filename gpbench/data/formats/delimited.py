@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ import pyarrow.csv as pacsv
 
 from gpbench.data.formats.dialect import MISSING, Dialect, detect, split_line, squeeze
 from gpbench.data.formats.frames import Frames, frame
-from gpbench.data.formats.lines import Block, blocks, row_lines
+from gpbench.data.formats.lines import BREAK, Block, blocks, joined, row_lines
 from gpbench.data.formats.source import open_bytes
 from gpbench.errors import DataError, UsageError
 
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Parser", "read_delimited"]
 
+_DELIMITERS = b",;\t "
+_EXACT = 2.0**53
+_LOOKS = 300
+"""So many large numbers of a block are looked at, for digits that are lost; no longer one is."""
+_BREAK = BREAK.decode()
+
+_PIECE_ROW_BYTES = 400
 _PIECE_BYTES = 1 << 20
 """What pyarrow parses at once. It fits the cache: 8 MiB at once take 2.7 times as long."""
 
@@ -76,7 +84,8 @@ def read_delimited(
     """
     with open_bytes(path, member=member) as source:
         parser: Parser | None = None
-        for block in blocks(source, size=block_bytes):
+        before = delimiter.encode() if delimiter is not None else _DELIMITERS
+        for block in joined(blocks(source, size=block_bytes), before):
             if parser is None:
                 if block.blank:
                     continue
@@ -87,7 +96,7 @@ def read_delimited(
                         f"{source.name}: no column {', '.join(strange)}; it has {', '.join(dialect.names)}"
                     )
                 parser = Parser(dialect, text=text, missing=missing, fill_short=fill_short)
-                body = block.after(dialect.header) if dialect.header else block
+                body = block.after(max(dialect.header, dialect.skip))
                 yield from parser.frames(body)
             else:
                 yield from parser.frames(block)
@@ -115,21 +124,33 @@ class Parser:
         # For pyarrow a line of blanks or tabs is a row here; elsewhere it has too few values.
         self._sees_blank_lines = dialect.delimiter == "\t" or len(dialect.names) == 1
         self._types: dict[str, Any] = dict.fromkeys(text, pa.string())
+        self._wrapped = False
+        self._words: dict[str, list[str]] = {}  # column -> words that stood for a missing value
+        self._inexact: dict[str, int] = {}  # column -> row of the block whose integer loses digits
 
     def frames(self, block: Block) -> Iterator[pd.DataFrame]:
         """The block's rows; nothing if it has none."""
         if block.blank:
             return
         numbers, table = self._table(block)
+        self._wrapped, self._words, self._inexact = block.wrapped, {}, {}
         columns = {name: self._column(name, table.column(j), block) for j, name in enumerate(self.dialect.names)}
         self.rows += table.num_rows
-        yield frame(
+        made = frame(
             pd.DataFrame(columns, copy=False),
             numbers=numbers,
             source=block.name,
             read=block.read,
             total=block.total,
         )
+        made.attrs |= {"header": self.dialect.header, "doubt": self.dialect.doubt}
+        made.attrs |= {"words": self._words, "inexact": self._inexact, "index": self._index()}
+        yield made
+
+    def _index(self) -> tuple[str, ...]:
+        """A first column without a name, as pandas and R write their index or names of rows."""
+        first = self.dialect.names[0]
+        return (first,) if self.dialect.header and first == "Unnamed: 0" and len(self.dialect.names) > 1 else ()
 
     def _table(self, block: Block) -> tuple[Any, Any]:
         data = squeeze(block.data) if self.dialect.delimiter == " " else block.data
@@ -151,8 +172,9 @@ class Parser:
         return pd.Index(kept).to_numpy(), table
 
     def _parse(self, data: bytes) -> Any:
+        piece = max(_PIECE_BYTES, _PIECE_ROW_BYTES * len(self.dialect.names))  # a piece of a wide table needs rows, too
         try:
-            table = self._parse_as(data, self._types, piece=_PIECE_BYTES)
+            table = self._parse_as(data, self._types, piece=piece)
         except pa.ArrowInvalid:
             # A value that does not fit its column's type, or broken lines: types of this block are found anew.
             # Or a line longer than a piece.
@@ -174,7 +196,7 @@ class Parser:
             convert_options=pacsv.ConvertOptions(
                 column_types=types,
                 null_values=self._missing,
-                strings_can_be_null=True,
+                strings_can_be_null=False,  # so that texts tell which word stood for a missing value
                 quoted_strings_can_be_null=True,
                 true_values=[],
                 false_values=[],
@@ -214,12 +236,37 @@ class Parser:
             return pd.Series([float("nan")] * len(column), dtype="float64")
         if pa.types.is_integer(kind) and not column.null_count:
             self._types.setdefault(name, pa.int64())
-            return column.to_numpy()
+            values = column.to_numpy()
+            if len(values) and (values.max() > _EXACT or values.min() < -_EXACT):
+                self._inexact[name] = int(np.argmax(np.abs(values.astype(np.float64)) > _EXACT))
+            return values
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             if name not in self._types or self._types[name] == pa.int64():
                 self._types[name] = pa.float64()
-            return column.cast(pa.float64()).to_numpy()
+            values = (column if kind == pa.float64() else column.cast(pa.float64(), safe=False)).to_numpy()
+            self._look_inexact(name, values, column, block)
+            return values
         return self._text(name, column, block)
+
+    def _look_inexact(self, name: str, values: Any, column: Any, block: Block) -> None:
+        """Note whole numbers of so many digits that floating point loses some; 1e300 has lost none."""
+        highest, lowest = np.fmax.reduce(values), np.fmin.reduce(values)
+        if not (highest > _EXACT or lowest < -_EXACT):
+            return
+        large = np.abs(values) > _EXACT
+        if np.isinf(values[large]).all():
+            return
+        if pa.types.is_integer(column.type):
+            self._inexact[name] = int(np.argmax(large))
+            return
+        j, left = self.dialect.names.index(name), _LOOKS
+        for k, (number, line) in enumerate(block.lines()):
+            if k < len(large) and large[k] and left:
+                left -= 1
+                text = split_line(line, self.dialect, where=f"{block.name}, line {number}")[j].strip().lstrip("+-")
+                if text.isdecimal() and len(text) < _LOOKS and float(text) != int(text):
+                    self._inexact[name] = k
+                    return
 
     def _text(self, name: str, column: Any, block: Block) -> Any:
         if not pa.types.is_string(column.type):
@@ -227,10 +274,15 @@ class Parser:
             raise DataError(f"{block.name}, line {block.first} or after: column {name} is not UTF-8 text")
         trimmed = pc.utf8_trim_whitespace(column)
         gone = pc.is_in(trimmed, value_set=pa.array(self._missing, type=pa.string()))
+        words = trimmed.filter(gone).unique().to_pylist()
+        if any(words):
+            self._words[name] = sorted(word for word in words if word)
         trimmed = pc.if_else(gone, pa.scalar(None, type=pa.string()), trimmed)
         if self._types.get(name) != pa.string():
             try:
                 return trimmed.cast(pa.float64()).to_numpy()
             except pa.ArrowInvalid:
                 self._types[name] = pa.string()
+        if self._wrapped:
+            trimmed = pc.replace_substring(trimmed, _BREAK, "\n")
         return trimmed.to_pandas()

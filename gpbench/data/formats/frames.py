@@ -15,9 +15,69 @@ import pandas as pd
 
 from gpbench.errors import DataError
 
-__all__ = ["Frames", "beside", "column_names", "frame", "one_after_another", "place", "unique_names"]
+__all__ = [
+    "MAX_COLUMNS",
+    "Frames",
+    "Reread",
+    "bare",
+    "beside",
+    "column_names",
+    "frame",
+    "one_after_another",
+    "place",
+    "too_wide",
+    "unique_names",
+]
+
+MAX_COLUMNS = 100_000
+"""Wider data do not suit a Gaussian process, and rows are kept dense here."""
+
+_LONGEST_NAME = 10_000
 
 Frames = Iterator[pd.DataFrame]
+
+
+class Reread:
+    """A table that can be read again and again, and whose first block can be looked at without reading it twice.
+
+    Parameters
+    ----------
+    tables : callable
+        Opens the table's blocks anew at each call.
+    """
+
+    def __init__(self, tables: Callable[[], Frames]) -> None:
+        self._open = tables
+        self._held: tuple[pd.DataFrame | None, Frames] | None = None
+
+    def first(self) -> pd.DataFrame | None:
+        """The first block; None if there is none."""
+        if self._held is None:
+            rest = self._open()
+            self._held = next(rest, None), rest
+        return self._held[0]
+
+    def __call__(self) -> Frames:
+        """The blocks, from the beginning."""
+        held, self._held = self._held, None
+        if held is None:
+            yield from self._open()
+        elif held[0] is not None:
+            yield held[0]
+            yield from held[1]
+
+    def close(self) -> None:
+        """Close what is open."""
+        held, self._held = self._held, None
+        if held is not None:
+            getattr(held[1], "close", lambda: None)()
+
+
+def bare(block: pd.DataFrame) -> pd.DataFrame:
+    """The block without its attributes, which pandas copies, deeply, whenever a column is taken."""
+    view = block.copy(deep=False)
+    view.attrs = {}
+    return view
 
 
 def frame(
@@ -49,6 +109,18 @@ def place(block: pd.DataFrame, row: int) -> str:
     return f"{source}, {unit} {block.index[row]}"
 
 
+def too_wide(count: int, *, where: str, unit: str = "columns") -> None:
+    """Refuse a table that is too wide, before anything is made for it.
+
+    Raises
+    ------
+    DataError
+        More than :data:`MAX_COLUMNS`.
+    """
+    if count > MAX_COLUMNS:
+        raise DataError(f"{where}: expected at most {MAX_COLUMNS:,} {unit}; got {count:,}")
+
+
 def column_names(count: int) -> list[str]:
     """Names of columns that have none: x1, x2, ..."""
     return [f"x{j + 1}" for j in range(count)]
@@ -62,6 +134,12 @@ def unique_names(names: Sequence[str], *, source: str) -> list[str]:
     DataError
         A name occurs twice.
     """
+    too_wide(len(names), where=f"{source}, line 1")
+    if long := next((name for name in names if len(name) > _LONGEST_NAME), None):
+        raise DataError(
+            f"{source}, line 1: expected names of at most {_LONGEST_NAME:,} characters; "
+            f"got {len(long):,}, beginning with {long[:20]!r}"
+        )
     seen: set[str] = set()
     twice: dict[str, None] = {}
     for name in names:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpbench.data.formats.frames import Frames, beside, column_names, frame
+from gpbench.data.formats.frames import Frames, beside, column_names, frame, too_wide
 from gpbench.data.formats.source import open_bytes
 from gpbench.errors import DataError
 
@@ -57,7 +57,8 @@ def _read(path: str | Path, member: str | None) -> Frames:
             width *= size
         if not shape[0] or not width or width * kind.itemsize > _BLOCK_BYTES:
             raise DataError(f"{source.name}, row 0: expected rows of 1 to {_BLOCK_BYTES} bytes; got shape {shape}")
-        names = column_names(width) if len(shape) > 1 else ["target"]
+        too_wide(width, where=f"{source.name}, row 0")
+        names: list[str] | None = None
         step = max(1, _BLOCK_BYTES // (width * 8))
         done = 0
         while done < shape[0]:
@@ -66,6 +67,8 @@ def _read(path: str | Path, member: str | None) -> Frames:
             if len(data) < count * width * kind.itemsize:
                 rows = done + len(data) // (width * kind.itemsize)
                 raise DataError(f"{source.name}, row {rows + 1}: the file ends; its header promises {shape[0]} rows")
+            if names is None:  # once there is a row: a header can promise anything
+                names = column_names(width) if len(shape) > 1 else ["target"]
             values = np.frombuffer(data, dtype=kind).reshape(count, width)
             yield frame(
                 values.astype(kind.newbyteorder("=")),

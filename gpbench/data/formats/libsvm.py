@@ -14,18 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.data.formats.dialect import is_number
-from gpbench.data.formats.frames import Frames, column_names, frame
+from gpbench.data.formats.frames import MAX_COLUMNS, Frames, column_names, frame, too_wide
 from gpbench.data.formats.lines import Block, blocks
 from gpbench.data.formats.source import open_bytes
 from gpbench.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["MAX_FEATURES", "TARGET", "libsvm_extent", "read_libsvm"]
-
-MAX_FEATURES = 100_000
-"""Rows are kept dense here; wider sparse data does not suit a Gaussian process either."""
+__all__ = ["TARGET", "libsvm_extent", "looks_like_libsvm", "read_libsvm"]
 
 TARGET = "target"
 """Name of the label's column, the last."""
@@ -59,8 +56,9 @@ def read_libsvm(
         lowest, highest = libsvm_extent(path, member=member)
         zero_based = zero_based or lowest == 0
         features = max(highest + zero_based, 1)
-    if not 1 <= features <= MAX_FEATURES:
-        raise DataError(f"{Path(path).name}: expected 1 to {MAX_FEATURES} features; got {features}")
+    if features < 1:
+        raise DataError(f"{Path(path).name}: expected at least one feature; got {features}")
+    too_wide(features, where=Path(path).name, unit="features")
     names = [*column_names(features), TARGET]
     rows_at_once = max(1, _DENSE_BYTES // (8 * features))
     found = False
@@ -90,16 +88,37 @@ def libsvm_extent(path: str | Path, *, member: str | None = None) -> tuple[int, 
     DataError
         Naming file and line.
     """
-    lowest, highest = MAX_FEATURES + 1, 0
+    lowest, highest = MAX_COLUMNS + 1, 0
     with open_bytes(path, member=member) as source:
         for block in blocks(source, size=_TEXT_BYTES):
             for number, line in block.lines():
                 # Indices rise along a line, so the first and the last tell.
                 fields = line.split(b"#", 1)[0].split()
                 for field in (fields[1:2] + fields[-1:]) if len(fields) > 1 else []:
-                    index = _index(field.partition(b":")[0], f"{block.name}, line {number}", MAX_FEATURES)
+                    index = _index(field.partition(b":")[0], f"{block.name}, line {number}")
                     lowest, highest = min(lowest, index), max(highest, index)
-    return (1, 0) if lowest > MAX_FEATURES else (lowest, highest)
+    return (1, 0) if lowest > MAX_COLUMNS else (lowest, highest)
+
+
+def looks_like_libsvm(lines: Sequence[bytes]) -> bool:
+    """Whether lines that come under another name are LIBSVM's: a number, then index:value, the indices rising."""
+    pairs = False
+    for line in lines:
+        label, *fields = line.split(b"#", 1)[0].split() or [b""]
+        if not label:
+            continue
+        if not is_number(label.decode(errors="replace")):
+            return False
+        last = -1
+        for field in fields:
+            index, colon, value = field.partition(b":")
+            if not (colon and index.isdigit() and len(index) <= 18 and is_number(value.decode(errors="replace"))):
+                return False
+            if int(index) <= last:
+                return False
+            last = int(index)
+            pairs = True
+    return pairs
 
 
 def _split(block: Block, rows: int) -> Iterator[Block]:
@@ -152,7 +171,7 @@ def _slow(block: Block, table: npt.NDArray[np.float64], *, zero_based: bool) -> 
             index_text, colon, value = field.partition(b":")
             if not colon:
                 raise DataError(f"{where}: expected index:value; got {_shown(field)}")
-            index = _index(index_text, where, features) - (not zero_based)
+            index = _index(index_text, where) - (not zero_based)
             if not 0 <= index < features:
                 low = 0 if zero_based else 1
                 raise DataError(f"{where}: expected an index in {low}..{features - 1 + low}; got {_shown(index_text)}")
@@ -170,11 +189,14 @@ def _value(text: bytes, where: str, what: str) -> float:
     return float(shown)
 
 
-def _index(text: bytes, where: str, highest: int) -> int:
+def _index(text: bytes, where: str) -> int:
     if not text.isdigit():
         raise DataError(f"{where}: expected index:value with an integer index; got index {_shown(text)}")
-    if len(text) > 18 or int(text) > highest:
-        raise DataError(f"{where}: index {_shown(text)} is beyond {highest}, the number of features")
+    if len(text) > 18 or int(text) > MAX_COLUMNS:
+        raise DataError(
+            f"{where}: expected indices up to {MAX_COLUMNS:,}, the limit of features; "
+            f"got index {text[:40].decode(errors='replace')}"
+        )
     return int(text)
 
 

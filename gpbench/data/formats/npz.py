@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 import zipfile
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from gpbench.data.formats.arrays import array_frames, as_matrix, as_vector
-from gpbench.data.formats.frames import column_names, frame
+from gpbench.data.formats.frames import column_names, frame, too_wide
 from gpbench.data.formats.source import open_seekable, reading
 from gpbench.errors import DataError
 
@@ -52,11 +53,16 @@ def read_npz(path: str | Path, *, x: str | None = None, y: str | None = None, me
         y_key = _choose(held, y, _Y_KEYS, name=name, what="targets")
         with archive.open(x_key + ".npy") as stream:
             shape, fortran, dtype = _header(stream)
+            _refuse_objects(dtype, name=name, key=x_key)
+            too_wide(shape[-1] if len(shape) == 2 else 1, where=f"{name}, row 1")
             as_matrix(np.broadcast_to(np.zeros((), dtype), shape), name=name, key=x_key)
             with archive.open(y_key + ".npy") as other, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # remarks on headers that Python 2 wrote
-                targets = npy.read_array(other, allow_pickle=False)
+                targets = _targets(other, name=name, key=y_key, size=archive.getinfo(y_key + ".npy").file_size)
             targets = as_vector(targets, name=name, key=y_key, rows=shape[0])
+            promised = shape[0] * shape[1] * dtype.itemsize
+            if promised > archive.getinfo(x_key + ".npy").file_size:  # before anything is made for it
+                raise DataError(f"{name}, row 1: {x_key!r} ends too early: its header promises {shape} {dtype}")
             if fortran:
                 rows = _read(stream, shape[0] * shape[1], dtype).reshape(shape, order="F")
                 yield from array_frames(rows, targets, name=name, total=total)
@@ -79,6 +85,23 @@ def read_npz(path: str | Path, *, x: str | None = None, y: str | None = None, me
                 yield block
 
 
+def _targets(stream: IO[bytes], *, name: str, key: str, size: int) -> npt.NDArray[Any]:
+    shape, fortran, dtype = _header(stream)
+    _refuse_objects(dtype, name=name, key=key)
+    count = math.prod(shape)
+    if count * dtype.itemsize > size:
+        raise DataError(f"{name}, row 1: {key!r} ends too early: its header promises {shape} {dtype}")
+    return _read(stream, count, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _refuse_objects(dtype: np.dtype[Any], *, name: str, key: str) -> None:
+    if dtype.hasobject:
+        raise DataError(
+            f"{name}, row 1: {key!r} holds Python objects, which are never unpickled; "
+            f"save {key}.astype(str), or {key}.astype(float) for numbers"
+        )
+
+
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, order and type of an array, without its values."""
     version = npy.read_magic(stream)
@@ -95,7 +118,11 @@ def _read(stream: IO[bytes], count: int, dtype: np.dtype[Any]) -> npt.NDArray[An
     data = stream.read(count * dtype.itemsize)
     if len(data) < count * dtype.itemsize:
         raise EOFError(f"expected {count * dtype.itemsize} more bytes of values; got {len(data)}")
-    return np.frombuffer(data, dtype=dtype).astype(dtype.newbyteorder("="))
+    values = np.frombuffer(data, dtype=dtype) if dtype.itemsize else np.zeros(count, dtype=dtype)
+    if dtype.kind == "f" and dtype.itemsize not in (4, 8):  # half and extended precision, which no table holds
+        with np.errstate(over="ignore"):
+            return values.astype(np.float64)
+    return values.astype(dtype.newbyteorder("="))
 
 
 def _choose(held: list[str], asked: str | None, usual: tuple[str, ...], *, name: str, what: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gpbench.data.formats.frames import Frames, frame, unique_names
@@ -16,10 +19,13 @@ from gpbench.errors import DataError
 __all__ = ["read_parquet"]
 
 _BATCH_VALUES = 1 << 21
+_EXACT = 2**53
 
 
 def read_parquet(path: str | Path, *, member: str | None = None) -> Frames:
     """Rows of a parquet file: numbers and booleans as they are, text and categories as text.
+
+    A block's ``attrs["index"]`` names the columns that pandas' metadata, or else their names, say are an index of rows.
 
     Raises
     ------
@@ -34,10 +40,12 @@ def read_parquet(path: str | Path, *, member: str | None = None) -> Frames:
         names = unique_names(list(schema.names), source=name)
         if not rows or not names:
             raise DataError(f"{name}, row 1: expected rows; got {rows} rows of {len(names)} columns")
+        index = _index(schema, names)
+        declared = frozenset(name for name in names if pa.types.is_dictionary(schema.field(name).type))
         done = 0
         for batch in table.iter_batches(batch_size=max(1, _BATCH_VALUES // len(names)), use_threads=False):
             columns = {key: _column(batch.column(j), f"{name}, row {done + 1}", key) for j, key in enumerate(names)}
-            yield frame(
+            made = frame(
                 pd.DataFrame(columns, copy=False),
                 numbers=range(done + 1, done + batch.num_rows + 1),
                 source=name,
@@ -45,7 +53,36 @@ def read_parquet(path: str | Path, *, member: str | None = None) -> Frames:
                 read=total * (done + batch.num_rows) // rows,
                 total=total,
             )
+            made.attrs["index"] = index
+            made.attrs["inexact"] = _inexact(batch, names)
+            made.attrs["declared"] = declared
+            yield made
             done += batch.num_rows
+
+
+def _inexact(batch: Any, names: list[str]) -> dict[str, int]:
+    """Columns of integers beyond 2^53, each with the first row of the batch that holds one."""
+    found = {}
+    for j, name in enumerate(names):
+        column = batch.column(j)
+        if pa.types.is_int64(column.type) or pa.types.is_uint64(column.type):
+            ends = pc.min_max(column).as_py()
+            if ends["max"] is not None and (ends["max"] > _EXACT or ends["min"] < -_EXACT):
+                values = column.to_pylist()
+                found[name] = next(row for row, value in enumerate(values) if abs(value or 0) > _EXACT)
+    return found
+
+
+def _index(schema: Any, names: list[str]) -> tuple[str, ...]:
+    """Columns that hold pandas' index; ``__index_level_0__`` is one even where the metadata are gone."""
+    found = {name for name in names if re.fullmatch(r"__index_level_\d+__", name)}
+    try:
+        said = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        listed = said.get("index_columns", []) if isinstance(said, dict) else []
+    except (ValueError, RecursionError):
+        listed = []
+    found |= {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
+    return tuple(name for name in names if name in found)
 
 
 def _column(array: Any, where: str, key: str) -> Any:
@@ -60,7 +97,8 @@ def _column(array: Any, where: str, key: str) -> Any:
     if pa.types.is_integer(kind) and not array.null_count:
         return array.to_numpy(zero_copy_only=False)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        # Integers beyond 2^53 lose digits here; beside missing values there is no other way.
+        return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_temporal(kind):
         return array.cast(pa.string()).to_pandas()
     raise DataError(f"{where}: column {key!r} must hold numbers, booleans or text; it holds {kind}")

@@ -1,4 +1,4 @@
-"""Opening a file's bytes: plain, compressed (gzip, bzip2, xz, Unix compress), or the member of an archive.
+"""Opening a file's bytes: plain, compressed (gzip, bzip2, xz, zstd, Unix compress), or the member of an archive.
 
 Members are read by name and never extracted, so an archive cannot write anywhere. What the first bytes say counts, not
 the suffix: servers and browsers unpack files without renaming them.
@@ -23,7 +23,7 @@ from gpbench.errors import DataError, GpbenchError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BOMB_BYTES", "BOMB_RATIO", "Source", "open_bytes", "open_seekable", "reading"]
+__all__ = ["BOMB_BYTES", "BOMB_RATIO", "Source", "open_bytes", "open_seekable", "reading", "zip_members"]
 
 
 BOMB_BYTES = 256 << 20
@@ -142,9 +142,9 @@ def open_bytes(path: str | Path, *, member: str | None = None) -> Source:
     Parameters
     ----------
     path : path
-        Plain, .gz, .bz2, .xz, .Z; .zip, .tar and compressed .tar.
+        Plain, .gz, .bz2, .xz, .zst, .Z; .zip, .tar and compressed .tar.
     member : str, optional
-        Name inside the archive. A zip file with one member needs none.
+        Name inside the archive. A zip file with one member needs none; what a Mac puts beside it does not count.
 
     Raises
     ------
@@ -202,6 +202,8 @@ def _codec(head: bytes) -> str | None:
         return "bz2"
     if head.startswith(b"\xfd7zXZ\x00"):
         return "xz"
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return "zstd"
     if head.startswith(b"\x1f\x9d"):
         return "compress"
     return None
@@ -221,6 +223,10 @@ def _decompressed(stream: io.BufferedReader, layers: list[IO[bytes]]) -> io.Buff
         inner = bz2.BZ2File(stream)
     elif codec == "xz":
         inner = lzma.LZMAFile(stream)  # noqa: SIM115 - the layers close it
+    elif codec == "zstd":
+        from pyarrow import CompressedInputStream, PythonFile  # noqa: PLC0415 - slow to import, and most are gzip
+
+        inner = CompressedInputStream(PythonFile(stream, mode="r"), "zstd")
     elif codec == "compress":
         inner = UnixZ(stream)
     else:
@@ -236,11 +242,13 @@ def _member(
     opened: IO[bytes] | None
     if _begins(stream, b"PK"):
         archive = zipfile.ZipFile(stream)
-        files = [info.filename for info in archive.infolist() if not info.is_dir()]
+        held = [info.filename for info in archive.infolist() if not info.is_dir()]
+        files = [each for each in held if not _resource_fork(each)]
         if member is None and len(files) != 1:
-            raise DataError(f"{name}: holds {len(files)} files, say which: {_some(files)}")
+            example = f"{name}::{files[0]}" if files else "ARCHIVE::MEMBER"
+            raise DataError(f"{name}: holds {len(files)} files, say which ({example}): {_some(files)}")
         member = files[0] if member is None else member
-        if member not in files:
+        if member not in held:
             raise DataError(f"{name}: no member {member!r}; it holds {_some(files)}")
         opened = archive.open(member)
     else:
@@ -249,6 +257,30 @@ def _member(
     layers.append(opened)
     inner: io.BufferedReader = io.BufferedReader(cast("io.RawIOBase", opened), 1 << 20)
     return _decompressed(inner, layers), f"{name}!{member}"
+
+
+def _resource_fork(member: str) -> bool:
+    """Whether a Mac wrote this beside the files that were meant."""
+    *folders, last = member.split("/")
+    return "__MACOSX" in folders or last.startswith("._") or last == ".DS_Store"
+
+
+def zip_members(path: str | Path) -> list[str]:
+    """Names of a zip file's members, without what a Mac puts beside them; none if it is no zip file.
+
+    Raises
+    ------
+    DataError
+        It cannot be read.
+    """
+    path = Path(path)
+    with reading(path.name):
+        with path.open("rb") as file:
+            if file.read(4) != b"PK\x03\x04":
+                return []
+        with zipfile.ZipFile(path) as archive:
+            held = [info.filename for info in archive.infolist() if not info.is_dir()]
+    return [each for each in held if not _resource_fork(each)]
 
 
 def _tar_member(stream: io.BufferedReader, member: str, name: str) -> IO[bytes]:

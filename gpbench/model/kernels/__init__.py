@@ -41,6 +41,15 @@ _MAKERS: dict[str, _Make] = {
 KERNEL_NAMES: tuple[str, ...] = tuple(_MAKERS)
 """The names that :func:`make_kernel` knows; any of them may be joined with ``+``."""
 
+#: What others call them.
+_ALSO = {
+    **dict.fromkeys(("rbf", "gaussian", "squared-exponential", "sqexp"), "se"),
+    **dict.fromkeys(("exponential", "ou", "matern-1/2"), "matern12"),
+    **dict.fromkeys(("matern", "matern-3/2"), "matern32"),
+    **dict.fromkeys(("linear", "dot-product"), "linear-ard"),
+    **dict.fromkeys(("polynomial", "poly"), "quadratic"),
+}
+
 _KINDS: dict[str, type[Leaf]] = {leaf.kind: leaf for leaf in (SE, Matern12, Matern32, Linear, Quadratic, White)}
 
 
@@ -75,6 +84,9 @@ def make_kernel(name: str, d: int, *, variance: float, lengthscale: float, noise
     for piece in name.split("+"):
         maker = _MAKERS.get(piece.strip())
         if maker is None:
+            if (known := _ALSO.get(piece.strip().lower().replace("_", "-"))) is not None:
+                more = f", or {known}-ard with a length scale for each input" if f"{known}-ard" in _MAKERS else ""
+                raise UsageError(f"unknown kernel {piece.strip()!r}; here it is called {known}{more}")
             raise unknown_name("kernel", piece.strip(), KERNEL_NAMES)
         parts.append(maker(d, variance, lengthscale))
     if noise > 0:

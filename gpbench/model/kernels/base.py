@@ -69,8 +69,11 @@ class Kernel(ABC):
         """Gradient with respect to ``theta`` of an objective whose adjoint of ``diag(A)`` is g; shape (P,)."""
 
     @abstractmethod
-    def bind(self, Z: Array) -> Features:
-        """Prepare once what depends on Z and ``theta``, for the hot path."""
+    def bind(self, Z: Array, *, single: bool = False) -> Features:
+        """Prepare once what depends on Z and ``theta``, for the hot path.
+
+        With ``single`` the rows' matrices are float32: for half the memory and less than half of the time.
+        """
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
@@ -125,6 +128,14 @@ class Features(ABC):
     @abstractmethod
     def pullback(self, G: Array) -> tuple[Array, Array]:
         """Gradients (dtheta (P,), dZ (m, d)) from the adjoint G (b, m) of the last ``cross``."""
+
+    @abstractmethod
+    def hand_over(self) -> Any:
+        """What ``pullback`` needs of the last ``cross``, not to be overwritten by the next, for ``take_back``."""
+
+    @abstractmethod
+    def take_back(self, held: Any) -> None:
+        """Go back to the ``cross`` that handed this over: the next ``pullback`` belongs to it."""
 
     @abstractmethod
     def gram(self) -> Array:
@@ -196,6 +207,11 @@ def check_inputs(Z: Array, wanted: int | None, kind: str) -> Array:
     return Z
 
 
+def row_type(*, single: bool) -> type[np.floating]:
+    """The type of the rows' matrices."""
+    return np.float32 if single else np.float64
+
+
 def positive(values: npt.ArrayLike, what: str) -> Array:
     """Logarithms of positive numbers as a vector.
 
@@ -246,23 +262,29 @@ class White(Leaf):
         """Gradient (1,) from the adjoint g (n,) of ``diag(A)``."""
         return np.array([self.variance * g.sum()])
 
-    def bind(self, Z: Array) -> Features:
+    def bind(self, Z: Array, *, single: bool = False) -> Features:
         """Prepare once what depends on Z and ``theta``."""
-        return _WhiteFeatures(self, Z)
+        return _WhiteFeatures(self, Z, single=single)
 
 
 class _WhiteFeatures(Features):
-    def __init__(self, kernel: White, Z: Array) -> None:
-        self._shape = check_inputs(Z, None, kernel.kind).shape
+    def __init__(self, kernel: White, Z: Array, *, single: bool) -> None:
+        self._shape, self._dtype = check_inputs(Z, None, kernel.kind).shape, row_type(single=single)
         self._variance = kernel.variance
 
     def cross(self, X: Array) -> Array:
         if X.shape[1] != self._shape[1]:
             raise UsageError(f"expected rows with {self._shape[1]} columns, as Z has; got {X.shape[1]}")
-        return np.zeros((X.shape[0], self._shape[0]), order="F")
+        return np.zeros((X.shape[0], self._shape[0]), dtype=self._dtype, order="F")
 
     def pullback(self, G: Array) -> tuple[Array, Array]:  # noqa: ARG002 - cross does not depend on the variance
         return np.zeros(1), np.zeros(self._shape)
+
+    def hand_over(self) -> None:
+        pass
+
+    def take_back(self, held: None) -> None:
+        pass
 
     def gram(self) -> Array:
         return np.asfortranarray(np.diag(np.full(self._shape[0], self._variance)))
@@ -351,9 +373,9 @@ class Sum(Kernel):
         """Gradient (P,) from the adjoint g (n,) of ``diag(A)``."""
         return np.concatenate([part.diag_pullback(A, g) for part in self.parts])
 
-    def bind(self, Z: Array) -> Features:
+    def bind(self, Z: Array, *, single: bool = False) -> Features:
         """Prepare once what depends on Z and ``theta``, for the hot path."""
-        return _SumFeatures(self, Z)
+        return _SumFeatures(self, Z, single=single)
 
     def spec(self) -> dict[str, Any]:
         """Description that JSON can hold and ``kernel_from_spec`` reads, exact to the last bit."""
@@ -361,19 +383,19 @@ class Sum(Kernel):
 
 
 class _SumFeatures(Features):
-    def __init__(self, kernel: Sum, Z: Array) -> None:
-        self._parts = [part.bind(Z) for part in kernel.parts]
+    def __init__(self, kernel: Sum, Z: Array, *, single: bool) -> None:
+        self._parts = [part.bind(Z, single=single) for part in kernel.parts]
         self._white = [isinstance(part, White) for part in kernel.parts]
         self._noise = sum(part.variance for part in kernel.parts if isinstance(part, White))
         self._smooth = [part for part, white in zip(self._parts, self._white, strict=True) if not white]
-        self._k = np.empty((0, Z.shape[0]), order="F")
+        self._k = np.empty((0, Z.shape[0]), dtype=row_type(single=single), order="F")
 
     def cross(self, X: Array) -> Array:
         first = self._smooth[0].cross(X)
         if len(self._smooth) == 1:
             return first
         if self._k.shape[0] != X.shape[0]:
-            self._k = np.empty((X.shape[0], self._k.shape[1]), order="F")
+            self._k = np.empty((X.shape[0], self._k.shape[1]), dtype=self._k.dtype, order="F")
         np.add(first, self._smooth[1].cross(X), out=self._k)
         for part in self._smooth[2:]:
             self._k += part.cross(X)
@@ -385,6 +407,13 @@ class _SumFeatures(Features):
             for part, white in zip(self._parts, self._white, strict=True)
         ]
         return np.concatenate([dtheta for dtheta, _ in pieces]), _total([dZ for _, dZ in pieces if dZ is not None])
+
+    def hand_over(self) -> list[Any]:
+        return [part.hand_over() for part in self._parts]
+
+    def take_back(self, held: list[Any]) -> None:
+        for part, own in zip(self._parts, held, strict=True):
+            part.take_back(own)
 
     def gram(self) -> Array:
         total = _total([part.gram() for part in self._smooth])

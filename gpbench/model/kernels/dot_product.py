@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import UsageError
-from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive
+from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive, row_type
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -61,25 +61,25 @@ class Linear(Leaf):
         """Gradient (P,) from the adjoint g (n,) of ``diag(A)``."""
         return self.variances * (g @ np.square(check_inputs(A, self.theta.size, self.kind)))
 
-    def bind(self, Z: Array) -> Features:
+    def bind(self, Z: Array, *, single: bool = False) -> Features:
         """Prepare once what depends on Z and ``theta``, for the hot path."""
-        return _LinearFeatures(self, Z)
+        return _LinearFeatures(self, Z, single=single)
 
 
 class _LinearFeatures(Features):
-    def __init__(self, kernel: Linear, Z: Array) -> None:
+    def __init__(self, kernel: Linear, Z: Array, *, single: bool) -> None:
         self._z = check_inputs(Z, kernel.theta.size, kernel.kind)
-        self._variances = kernel.variances
-        self._right = np.ascontiguousarray(self._z * self._variances).T
-        self._x = np.empty((0, self._z.shape[1]))
-        self._k = np.empty((0, self._z.shape[0]), order="F")
+        self._variances, self._dtype = kernel.variances, row_type(single=single)
+        self._right = np.ascontiguousarray(self._z * self._variances, dtype=self._dtype).T
+        self._x = np.empty((0, self._z.shape[1]), dtype=self._dtype)
+        self._k = np.empty((0, self._z.shape[0]), dtype=self._dtype, order="F")
 
     def cross(self, X: Array) -> Array:
         if X.shape[1] != self._z.shape[1]:
             raise UsageError(f"expected rows with {self._z.shape[1]} columns, as Z has; got {X.shape[1]}")
-        if X.shape[0] != self._k.shape[0]:
-            self._k = np.empty((X.shape[0], self._z.shape[0]), order="F")
-            self._x = np.empty(X.shape)
+        if X.shape[0] != self._x.shape[0]:
+            self._k = np.empty((X.shape[0], self._z.shape[0]), dtype=self._dtype, order="F")
+            self._x = np.empty(X.shape, dtype=self._dtype)
         self._x[...] = X  # the caller may reuse its buffer before it asks for the pullback
         return np.matmul(self._x, self._right, out=self._k)
 
@@ -87,8 +87,16 @@ class _LinearFeatures(Features):
         moment = np.matmul(G.T, self._x)  # GᵀX, (m, d)
         return self._variances * np.einsum("md,md->d", moment, self._z), moment * self._variances
 
+    def hand_over(self) -> Array:
+        held, self._x = self._x, np.empty_like(self._x)
+        return held
+
+    def take_back(self, held: Array) -> None:
+        self._x = held
+
     def gram(self) -> Array:
-        return np.matmul(self._z, self._right, out=np.empty((self._z.shape[0],) * 2, order="F"))
+        right = (self._z * self._variances).T
+        return np.matmul(self._z, right, out=np.empty((self._z.shape[0],) * 2, order="F"))
 
     def gram_pullback(self, G: Array) -> tuple[Array, Array]:
         moment = np.matmul(G, self._z)
@@ -135,9 +143,9 @@ class Quadratic(Leaf):
         u = squares + 1.0
         return self.variance * np.array([float(g @ np.square(u)), -4.0 * float(g @ (u * squares))])
 
-    def bind(self, Z: Array) -> Features:
+    def bind(self, Z: Array, *, single: bool = False) -> Features:
         """Prepare once what depends on Z and ``theta``, for the hot path."""
-        return _QuadraticFeatures(self, Z)
+        return _QuadraticFeatures(self, Z, single=single)
 
     def _squares(self, A: Array) -> Array:
         A = check_inputs(A, None, self.kind) / self.lengthscale
@@ -145,27 +153,38 @@ class Quadratic(Leaf):
 
 
 class _QuadraticFeatures(Features):
-    def __init__(self, kernel: Quadratic, Z: Array) -> None:
+    def __init__(self, kernel: Quadratic, Z: Array, *, single: bool) -> None:
         self._variance, self._scale = kernel.variance, 1.0 / kernel.lengthscale
         self._z = check_inputs(Z, None, kernel.kind) * self._scale
         m, d = self._z.shape
-        self._x = np.empty((0, d))
-        self._u, self._k = np.empty((0, m), order="F"), np.empty((0, m), order="F")
+        self._dtype = row_type(single=single)
+        self._right = self._z.T.astype(self._dtype)
+        self._x = np.empty((0, d), dtype=self._dtype)
+        self._u, self._k = (np.empty((0, m), dtype=self._dtype, order="F") for _ in range(2))
 
     def cross(self, X: Array) -> Array:
         if X.shape[1] != self._z.shape[1]:
             raise UsageError(f"expected rows with {self._z.shape[1]} columns, as Z has; got {X.shape[1]}")
-        if X.shape[0] != self._k.shape[0]:
-            self._u, self._k = (np.empty((X.shape[0], self._z.shape[0]), order="F") for _ in range(2))
-            self._x = np.empty(X.shape)
+        if X.shape[0] != self._x.shape[0]:
+            shape = X.shape[0], self._z.shape[0]
+            self._u, self._k = (np.empty(shape, dtype=self._dtype, order="F") for _ in range(2))
+            self._x = np.empty(X.shape, dtype=self._dtype)
         np.multiply(X, self._scale, out=self._x)
-        np.matmul(self._x, self._z.T, out=self._u)
+        np.matmul(self._x, self._right, out=self._u)
         np.add(self._u, 1.0, out=self._u)
         np.multiply(self._u, self._u, out=self._k)
         return np.multiply(self._k, self._variance, out=self._k)
 
     def pullback(self, G: Array) -> tuple[Array, Array]:
         return self._gradients(G, self._x, self._u)
+
+    def hand_over(self) -> tuple[Array, Array]:
+        held = self._x, self._u
+        self._x, self._u = np.empty_like(self._x), np.empty_like(self._u)
+        return held
+
+    def take_back(self, held: tuple[Array, Array]) -> None:
+        self._x, self._u = held
 
     def gram(self) -> Array:
         u = self._gram()

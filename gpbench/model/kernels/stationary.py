@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import UsageError
-from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive
+from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive, row_type
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -92,24 +92,23 @@ class Stationary(Leaf):
         return gradient
 
     @abstractmethod
-    def bind(self, Z: Array) -> StationaryFeatures:
+    def bind(self, Z: Array, *, single: bool = False) -> StationaryFeatures:
         """Prepare once what depends on Z and ``theta``, for the hot path."""
 
 
 class _Work:
     """Buffers for one number of rows; allocated again only when that number changes."""
 
-    __slots__ = ("e", "k", "left", "rows", "squares", "w", "x")
+    __slots__ = ("e", "k", "left", "rows", "squares", "x")
 
-    def __init__(self, rows: int, *, d: int, m: int) -> None:
+    def __init__(self, rows: int, *, d: int, m: int, dtype: type[np.floating]) -> None:
         self.rows = rows
-        self.left = np.empty((rows, d + 2))  # x̂ = [x̃, |x̃|², 1]
+        self.left = np.empty((rows, d + 2), dtype=dtype)  # x̂ = [x̃, |x̃|², 1]
         self.left[:, d + 1] = 1.0
         self.x = self.left[:, :d]
         self.squares = self.left[:, d]
-        self.k = np.empty((rows, m), order="F")
+        self.k = np.empty((rows, m), dtype=dtype, order="F")
         self.e = self.k  # the SE's profile is its own derivative; Matérn's gets a buffer at its first evaluation
-        self.w = np.empty((rows, m), order="F")
 
 
 class StationaryFeatures(Features):
@@ -121,7 +120,8 @@ class StationaryFeatures(Features):
     scale of 0.
     """
 
-    def __init__(self, kernel: Stationary, Z: Array) -> None:
+    def __init__(self, kernel: Stationary, Z: Array, *, single: bool) -> None:
+        self._dtype = row_type(single=single)
         ell = kernel.lengthscales
         self._isotropic = ell.size == 1
         Z = check_inputs(Z, None if self._isotropic else ell.size, kernel.kind)
@@ -131,13 +131,16 @@ class StationaryFeatures(Features):
         centre = np.add.reduce(Z, axis=0) / m
         self._centre = centre if np.abs(centre * self._scale).max() > 1.0 else None
         self._z: Array = np.empty((m, d))
-        self._rescale(Z, self._z)
+        self._rescale(Z, self._z, self._scale)
         self._z_squares = np.vecdot(self._z, self._z)
         self._right = np.empty((d + 2, m))  # ẑᵀ
         beta, gamma, delta = self._augment()
         np.multiply(self._z.T, beta, out=self._right[:d])
         self._right[d] = gamma
         self._right[d + 1] = delta
+        # of the rows, in their type; all else about Z stays in float64
+        self._rows = self._right.astype(self._dtype), self._scale.astype(self._dtype)
+        self._w: Array | None = None  # room for W
         self._work: _Work | None = None
         self._own: _Work | None = None  # k(Z, Z), when it is asked for
 
@@ -156,10 +159,11 @@ class StationaryFeatures(Features):
             raise UsageError(f"expected rows with {self._scale.size} columns, as Z has; got {d}")
         work = self._work
         if work is None or b != work.rows:
-            work = self._work = _Work(b, d=d, m=self._z.shape[0])
-        self._rescale(X, work.x)
+            work = self._work = _Work(b, d=d, m=self._z.shape[0], dtype=self._dtype)
+        right, scale = self._rows
+        self._rescale(X, work.x, scale)
         np.vecdot(work.x, work.x, out=work.squares)
-        np.matmul(work.left, self._right, out=work.k)
+        np.matmul(work.left, right, out=work.k)
         self._profile(work)
         return work.k
 
@@ -168,6 +172,15 @@ class StationaryFeatures(Features):
         if self._work is None:
             raise UsageError("pullback belongs to the last cross; there was none")
         return self._gradients(G, self._work)
+
+    def hand_over(self) -> _Work | None:
+        """What ``pullback`` needs of the last ``cross``."""
+        held, self._work = self._work, None
+        return held
+
+    def take_back(self, held: _Work | None) -> None:
+        """Go back to the ``cross`` that handed this over."""
+        self._work = held
 
     def gram(self) -> Array:
         """Kernel matrix k(Z, Z), shape (m, m), a new array."""
@@ -178,17 +191,17 @@ class StationaryFeatures(Features):
         dtheta, dZ = self._gradients(G, self._gram())
         return dtheta, 2.0 * dZ
 
-    def _rescale(self, X: Array, out: Array) -> None:
+    def _rescale(self, X: Array, out: Array, scale: Array) -> None:
         if self._centre is None:
-            np.multiply(X, self._scale, out=out)
+            np.multiply(X, scale, out=out)
         else:
             np.subtract(X, self._centre, out=out)
-            np.multiply(out, self._scale, out=out)
+            np.multiply(out, scale, out=out)
 
     def _gram(self) -> _Work:
         if self._own is None:
             m, d = self._z.shape
-            work = self._own = _Work(m, d=d, m=m)
+            work = self._own = _Work(m, d=d, m=m, dtype=np.float64)
             work.x[...] = self._z
             work.squares[...] = self._z_squares
             np.matmul(work.left, self._right, out=work.k)
@@ -198,11 +211,14 @@ class StationaryFeatures(Features):
 
     def _gradients(self, G: Array, work: _Work) -> tuple[Array, Array]:
         d = self._scale.size
-        W = np.multiply(G, work.k, out=work.w)
+        out = self._w
+        if out is None or out.shape != work.k.shape or out.dtype != work.k.dtype:
+            out = self._w = np.empty_like(work.k)
+        W = np.multiply(G, work.k, out=out)
         dlog_variance = None
         if work.e is not work.k:
             dlog_variance = W.sum()
-            W = np.multiply(G, work.e, out=work.w)
+            W = np.multiply(G, work.e, out=out)
         Q = np.matmul(W.T, work.left)  # Wᵀx̂, (m, d+2)
         moment, columns = Q[:, :d], Q[:, d + 1]  # Wᵀx̃ and Wᵀ1
         dZ = (moment - columns[:, None] * self._z) * self._scale
@@ -223,9 +239,9 @@ class SE(Stationary):
     kind = "se"
     stretch = 1.0
 
-    def bind(self, Z: Array) -> StationaryFeatures:
+    def bind(self, Z: Array, *, single: bool = False) -> StationaryFeatures:
         """Prepare once what depends on Z and ``theta``, for the hot path."""
-        return _SEFeatures(self, Z)
+        return _SEFeatures(self, Z, single=single)
 
 
 class _SEFeatures(StationaryFeatures):
@@ -234,7 +250,10 @@ class _SEFeatures(StationaryFeatures):
         return 1.0, -0.5, self._log_variance - 0.5 * self._z_squares  # x̂ẑᵀ = log σ² - r̃²/2
 
     def _profile(self, work: _Work) -> None:
-        np.minimum(work.k, self._log_variance, out=work.k)
+        if work.k.dtype == np.float32:  # e^-35 is nothing, and float32's denormal numbers cost ten times as much
+            np.clip(work.k, self._log_variance - 35.0, self._log_variance, out=work.k)
+        else:
+            np.minimum(work.k, self._log_variance, out=work.k)
         np.exp(work.k, out=work.k)
 
 
@@ -244,9 +263,9 @@ class Matern12(Stationary):
     kind = "matern12"
     stretch = 1.0
 
-    def bind(self, Z: Array) -> StationaryFeatures:
+    def bind(self, Z: Array, *, single: bool = False) -> StationaryFeatures:
         """Prepare once what depends on Z and ``theta``, for the hot path."""
-        return _Matern12Features(self, Z)
+        return _Matern12Features(self, Z, single=single)
 
 
 class _Matern12Features(StationaryFeatures):
@@ -272,9 +291,9 @@ class Matern32(Stationary):
     kind = "matern32"
     stretch = math.sqrt(3.0)
 
-    def bind(self, Z: Array) -> StationaryFeatures:
+    def bind(self, Z: Array, *, single: bool = False) -> StationaryFeatures:
         """Prepare once what depends on Z and ``theta``, for the hot path."""
-        return _Matern32Features(self, Z)
+        return _Matern32Features(self, Z, single=single)
 
 
 class _Matern32Features(StationaryFeatures):

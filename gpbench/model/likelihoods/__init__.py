@@ -10,6 +10,7 @@ from gpbench.model.likelihoods.gaussian import Gaussian
 from gpbench.model.likelihoods.multiclass import RobustMax
 from gpbench.model.likelihoods.ordinal import Ordinal
 from gpbench.model.likelihoods.poisson import Poisson
+from gpbench.model.likelihoods.softmax import Softmax
 
 __all__ = [
     "LIKELIHOODS",
@@ -23,12 +24,13 @@ __all__ = [
     "Probit",
     "RobustMax",
     "Score",
+    "Softmax",
     "likelihood",
     "likelihood_from_spec",
 ]
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {
-    kind.name: kind for kind in (Logit, Probit, Poisson, Ordinal, Gaussian, RobustMax)
+    kind.name: kind for kind in (Logit, Probit, Poisson, Ordinal, Gaussian, RobustMax, Softmax)
 }
 """Likelihood classes by name."""
 

@@ -158,6 +158,11 @@ class Likelihood(ABC):
     def derivatives(self, y: Labels, f: Array) -> tuple[Array, Array]:
         """First and second derivative of log p(y | f) in f, each of shape (n,)."""
 
+    def log_density_and_slope(self, y: Labels, f: Array) -> tuple[Array, Array]:
+        """Log p(y | f) and its first derivative in f at nodes f (Q, n), each of that shape; float32 may stay so."""
+        f = np.asarray(f, dtype=np.float64)
+        return self.log_density(y, f), self.derivatives(y, f)[0]
+
     @abstractmethod
     def expectations(self, y: Labels, mu: Array, var: Array) -> tuple[Array, Array, Array]:
         """E ℓ under f ~ N(mu, var) and its derivatives.

@@ -227,6 +227,13 @@ class Bernoulli(Likelihood):
         z = s * f
         return s * self._slope(z), self._curvature(z)
 
+    def log_density_and_slope(self, y: Labels, f: Array) -> tuple[Array, Array]:
+        """Log p(y | f) and its first derivative in f at nodes f (Q, n), each of that shape, in the type of f."""
+        s = _signs(y).astype(f.dtype)
+        value, slope = self._log_link_and_slope(s * f)
+        slope *= s
+        return value, slope
+
     def third_derivative(self, y: Labels, f: Array) -> Array:
         """Third derivative of log p(y | f) in f, shape (n,)."""
         s = _signs(y)

@@ -95,6 +95,8 @@ class RobustMax(Likelihood):
         Quadrature of ``expectations``; predictions have a rule of their own.
     nodes : int
         Its nodes.
+    noise : float
+        Variance that each latent value has for itself, beside that of f; 1 gives the multinomial probit.
 
     Raises
     ------
@@ -105,18 +107,22 @@ class RobustMax(Likelihood):
     epsilon: float = 0.0
     rule: str = "trapezoid"
     nodes: int = 100
+    noise: float = 0.0
     name: ClassVar[str] = "robust-max"
     tasks: ClassVar[frozenset[str]] = frozenset({"binary", "multiclass"})
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.epsilon < 1.0:
             raise UsageError(f"epsilon of the robust-max likelihood must lie in [0, 1); got {self.epsilon}")
+        if not 0.0 <= self.noise < math.inf:
+            raise UsageError(f"noise of the robust-max likelihood must be 0 or more; got {self.noise}")
         if self.rule not in RULES:
             raise UsageError(f"the quadrature rule must be one of {', '.join(RULES)}; got {self.rule!r}")
 
     def spec(self) -> dict[str, Any]:
         """Name and parameters as JSON can hold them; ``likelihood_from_spec`` reads them."""
-        return {"name": self.name, "epsilon": float(self.epsilon), "rule": self.rule, "nodes": self.nodes}
+        plain = {"name": self.name, "epsilon": float(self.epsilon), "rule": self.rule, "nodes": self.nodes}
+        return {**plain, "noise": float(self.noise)} if self.noise else plain
 
     def n_latent(self, classes: int) -> int:
         """One latent function for each class.
@@ -181,7 +187,7 @@ class RobustMax(Likelihood):
         right, wrong = self.log_levels(mu.shape[1])
         if math.isinf(wrong):
             raise UsageError(f"expectations of the {self.name} likelihood need epsilon > 0; got {self.epsilon}")
-        P, g, h = argmax_probability(y, mu, var, rule=self.rule, nodes=self.nodes)
+        P, g, h = argmax_probability(y, mu, var + self.noise, rule=self.rule, nodes=self.nodes)
         gain = right - wrong
         g *= gain
         h *= gain
@@ -206,7 +212,7 @@ class RobustMax(Likelihood):
         return Score(_observed(log_p, y), self.error(y, log_p.argmax(axis=1)), np.exp(log_p))
 
     def _log_probabilities(self, mean: Array, var: Array) -> Array:
-        log_p = log_argmax_probabilities(mean, var)
+        log_p = log_argmax_probabilities(mean, var + self.noise)
         if self.epsilon == 0.0:
             return log_p
         _, wrong = self.log_levels(mean.shape[1])

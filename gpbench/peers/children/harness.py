@@ -5,14 +5,15 @@ One JSON object a line, over standard input and output (what a library prints go
 ==========================================================  =======================================================
 rival says                                                  gpbench says
 ==========================================================  =======================================================
-``hello``: protocol, peer, python, packages                 ``start``: folder, kernel, settings, seed, threads
+``hello``: protocol, peer, python, packages                 ``start``: folder, kernel, settings, seed, threads, clock
 ``ready``: compile_seconds                                  ``go``: seconds, iteration (of the next look)
 ``look``: iteration, seconds, cpu_seconds, bound, state,    ``go`` again, or ``stop``
 theta, peak_rss_mb, ended (null while training goes on)
 ``error``: type, message, numerical
 ==========================================================  =======================================================
 
-The clock runs from ``go`` to the next ``look`` and counts training steps alone. ``state`` names an npz file in the
+The clocks run from ``go`` to the next ``look`` and count training steps alone; ``clock`` (processor or wall) says
+which of them the seconds of ``go`` are of. ``state`` names an npz file in the
 folder. Numpy is all that is needed here, since this file runs in the rival's environment.
 """
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOL", "Pace", "Stop", "converse"]
 
-PROTOCOL = 1
+PROTOCOL = 2
 STRIDE = 1.0
 """Seconds of training at most in one go, so that a step whose time was misjudged does little harm."""
 
@@ -86,8 +87,11 @@ class Pace:
         Steps done.
     """
 
-    def __init__(self, channel: Channel, folder: str, state: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self, channel: Channel, folder: str, state: Callable[[], dict[str, Any]], *, clock: str = "processor"
+    ) -> None:
         self.iteration = 0
+        self._counts_wall = clock == "wall"
         self._channel, self._folder, self._state = channel, folder, state
         self._seconds = self._cpu = 0.0
         self._looks, self._stride = 0, 1
@@ -96,7 +100,7 @@ class Pace:
 
     def allowance(self, most: int) -> int:
         """Steps to run in one go, 1 to ``most``: few enough not to pass the next look by much."""
-        now = self._seconds + perf_counter() - self._since
+        now = self._now()
         left = most if self._due_iteration is None else min(most, self._due_iteration - self.iteration)
         if self._per_step > 0.0:
             room = min(STRIDE, 0.7 * (self._due - now)) / self._per_step
@@ -115,7 +119,7 @@ class Pace:
             gpbench wants no more.
         """
         self.iteration += steps
-        now = self._seconds + perf_counter() - self._since
+        now = self._now()
         self._per_step = now / self.iteration
         if now >= self._due or (self._due_iteration is not None and self.iteration >= self._due_iteration):
             self._look(bound, ended=None)
@@ -124,6 +128,12 @@ class Pace:
         """Tell that training ended by itself: ``converged`` or ``iterations``."""
         self._look(bound, ended=why)
         raise Stop
+
+    def _now(self) -> float:
+        """Training seconds, on the clock that counts."""
+        if self._counts_wall:
+            return self._seconds + perf_counter() - self._since
+        return self._cpu + process_time() - self._cpu_since
 
     def _look(self, bound: float | None, *, ended: str | None) -> None:
         self._seconds += perf_counter() - self._since
@@ -196,7 +206,7 @@ def converse(
         begin = perf_counter()
         trainer.prepare()
         channel.say("ready", compile_seconds=perf_counter() - begin)
-        trainer.train(Pace(channel, folder, trainer.state))
+        trainer.train(Pace(channel, folder, trainer.state, clock=start["clock"]))
     except (Stop, BrokenPipeError):
         return
     except Exception as error:

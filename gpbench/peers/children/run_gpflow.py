@@ -1,4 +1,4 @@
-"""GPflow's SVGP as a rival: whitened, Z fixed, Adam, or natural gradients for q(u) and Adam for the kernel.
+"""GPflow's SVGP as a rival: whitened, Adam for all, or natural gradients for q(u) and Adam for kernel and Z.
 
 The loop over steps is one TensorFlow graph, mini-batches drawn inside it, which is GPflow at its best: its documented
 way, one call a step from Python, takes twice the time. GPflow adds its jitter 1e-6 to K_mm and has the clipped probit
@@ -60,7 +60,7 @@ class Trainer:
         self.model = gpflow.models.SVGP(
             kernel, gpflow.likelihoods.Bernoulli(**invlink), arrays["Z"], whiten=True, num_data=n
         )
-        gpflow.set_trainable(self.model.inducing_variable, False)
+        gpflow.set_trainable(self.model.inducing_variable, settings["learn_inducing"])
         if settings["hyperparameters"] == "fixed":
             gpflow.set_trainable(kernel, False)
         self._natural = None

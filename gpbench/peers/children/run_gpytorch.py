@@ -1,8 +1,8 @@
 """GPyTorch as two rivals: SVGP by Adam with the probit, and Polya-Gamma augmentation with natural gradients.
 
-Both are whitened with Z fixed, in float64. GPyTorch adds its jitter 1e-6 to K_mm. ``gpytorch-pg`` follows wenzel2019's
-bound: with c² = E f² and θ = tanh(c/2)/(2c) held, a row gives ½ y E f - ½ θ E f² (y = ±1), which is GPyTorch's own
-example of a custom likelihood; q(u) moves by its natural gradient, the kernel by Adam.
+Both are whitened, in float64, and move Z with the kernel unless it is fixed. GPyTorch adds its jitter 1e-6 to K_mm.
+``gpytorch-pg`` follows wenzel2019's bound: with c² = E f² and θ = tanh(c/2)/(2c) held, a row gives ½ y E f - ½ θ E f²
+(y = ±1), which is GPyTorch's own example of a custom likelihood; q(u) moves by its natural gradient, all else by Adam.
 
 A step is mostly Python. Kernels that are not evaluated lazily spare a quarter of it; torch.compile breaks the step into
 many graphs (``Tensor.item()`` in the variational strategy, lazy operators) and did not end within four minutes.
@@ -81,8 +81,10 @@ def kernel_of(spec: Mapping[str, Any], d: int) -> tuple[Any, list[Any]]:
 class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # the library has no types here
     """A sparse variational GP with mean zero."""
 
-    def __init__(self, Z: Any, kernel: Any, distribution: Any) -> None:
-        strategy = gpytorch.variational.VariationalStrategy(self, Z, distribution, learn_inducing_locations=False)
+    def __init__(self, Z: Any, kernel: Any, distribution: Any, *, learn_inducing: bool) -> None:
+        strategy = gpytorch.variational.VariationalStrategy(
+            self, Z, distribution, learn_inducing_locations=learn_inducing
+        )
         super().__init__(strategy)
         self.mean_module = gpytorch.means.ZeroMean()
         self.covar_module = kernel
@@ -119,12 +121,15 @@ class Trainer:
         self._pg = self._settings["link"] == "logit"
         kind = "NaturalVariationalDistribution" if self._pg else "CholeskyVariationalDistribution"
         self.distribution = getattr(gpytorch.variational, kind)(M)
-        self.model = Model(torch.from_numpy(arrays["Z"]), kernel, self.distribution)
+        learn_inducing = self._settings["learn_inducing"]
+        self.model = Model(torch.from_numpy(arrays["Z"]), kernel, self.distribution, learn_inducing=learn_inducing)
         likelihood = PolyaGamma() if self._pg else gpytorch.likelihoods.BernoulliLikelihood()
         self._bound = gpytorch.mlls.VariationalELBO(likelihood, self.model, num_data=n)
         if self._settings["hyperparameters"] == "fixed":
             kernel.requires_grad_(False)
         hyper = [each for each in kernel.parameters() if each.requires_grad]
+        if learn_inducing:
+            hyper.append(self.model.variational_strategy.inducing_points)
         variational = list(self.model.variational_parameters())
         self._optimizers = []
         if self._pg:
@@ -177,7 +182,7 @@ class Trainer:
             return {
                 "theta": theta,
                 "jitter": self.model.variational_strategy.jitter_val,
-                "Z": self.model.variational_strategy.inducing_points.numpy(),
+                "Z": self.model.variational_strategy.inducing_points.detach().numpy(),
                 "m_w": m_w.numpy(),
                 "root": root.numpy(),
                 "form": np.array("precision" if self._pg else "covariance"),

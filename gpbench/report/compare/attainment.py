@@ -1,9 +1,13 @@
 """Time to 1.02 times the best NLL, and performance profiles made of it.
 
-On each split the best NLL is the lowest that any of the compared methods measured at any time, so that all run for the
-same goal. A method that never measured the goal has not reached it; nothing is extrapolated. Dolan and Moré (2002): a
-method's profile is the share of the problems that it solves within tau times the time of the fastest. A problem is a
-split, and data sets weigh the same, however many splits they have.
+Curves of NLL are noisy, and one dip must decide nothing. Where a method ended is the median of its last three looks; on
+each split the goal is 1.02 times the lowest of these ends, so that all run for the same one. A curve arrives at the
+first look that is at the goal together with the median of three looks: its own, the one before and the one after (at
+the ends the first or the last three). The method with the lowest end arrives, if its looks are finite. One that does
+not is censored: it took longer than it ran, nothing is extrapolated, and it is dropped from nothing.
+
+Dolan and Moré (2002): a method's profile is the share of the problems that it solves within tau times the time of the
+fastest. A problem is a split, and data sets weigh the same, however many splits they have.
 """
 
 from __future__ import annotations
@@ -22,11 +26,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpbench.report.compare.pairs import Arena, Contender, Unit
+    from gpbench.report.traces import Trace
 
-__all__ = ["FACTOR", "Attainment", "Profile", "attainment", "goal_times", "profiles", "timing_fault"]
+__all__ = [
+    "FACTOR",
+    "Attainment",
+    "Profile",
+    "arrival",
+    "attainment",
+    "end_of",
+    "goal_times",
+    "median_time",
+    "profiles",
+    "timing_fault",
+]
 
 #: The goal as a multiple of the best NLL.
 FACTOR = 1.02
+#: Looks of which the median counts.
+_LOOKS = 3
 
 Array = npt.NDArray[np.float64]
 
@@ -39,9 +57,12 @@ class Attainment:
     ----------
     label : str
     splits, reached : int
-        How many there are, and on how many the goal was measured.
+        How many there are, and on how many the method arrived.
     median : float or None
-        Median of the training seconds, a split that was not reached counting as infinite; None where that is infinite.
+        Median of the training seconds, a split where it is censored counting as infinite; None where that is infinite.
+    at_least : float
+        The median with the seconds that it ran in place of those that it would have taken: what the median is no less
+        than.
     goal : float
         Mean of the goals (nats).
     """
@@ -50,6 +71,7 @@ class Attainment:
     splits: int
     reached: int
     median: float | None
+    at_least: float
     goal: float
 
 
@@ -81,6 +103,22 @@ def timing_fault(arena: Arena, contenders: Sequence[Contender]) -> str:
     return ""
 
 
+def end_of(values: Array) -> float:
+    """Where a curve ended: the median of its last three looks that are finite; infinite where there is none."""
+    last = values[np.isfinite(values)][-_LOOKS:]
+    return float(np.median(last)) if len(last) else math.inf
+
+
+def arrival(trace: Trace, goal: float) -> float:
+    """Seconds of the look at which a curve arrives at a goal, as the module says; infinite where it does not."""
+    values = np.where(np.isfinite(trace.values), trace.values, np.inf)
+    for look in np.flatnonzero(values <= goal):
+        start = max(min(int(look) - 1, len(values) - _LOOKS), 0)
+        if np.median(values[start : start + _LOOKS]) <= goal:
+            return float(trace.seconds[look])
+    return math.inf
+
+
 def goal_times(arena: Arena, contenders: Sequence[Contender], *, factor: float = FACTOR) -> tuple[Array, Array]:
     """Seconds to the goal, and the goals.
 
@@ -94,21 +132,18 @@ def goal_times(arena: Arena, contenders: Sequence[Contender], *, factor: float =
     Returns
     -------
     (k, n)
-        Training seconds on each split that all finished; infinite where the goal was never measured.
+        Training seconds on each split that all finished; infinite where a method is censored.
     (n,)
         The goals, in nats.
     """
-    units = [unit for unit in arena.common(contenders) if math.isfinite(_best(arena, contenders, unit))]
+    units = _timed_units(arena, contenders)
     times = np.full((len(contenders), len(units)), np.inf)
     goals = np.full(len(units), np.nan)
     for column, unit in enumerate(units):
         best = _best(arena, contenders, unit)
         goals[column] = best + (factor - 1.0) * abs(best)
         for row, each in enumerate(contenders):
-            trace = trace_of(arena.finished[each][unit], "nll")
-            there = np.flatnonzero(trace.values <= goals[column])
-            if len(there):
-                times[row, column] = trace.seconds[there[0]]
+            times[row, column] = arrival(trace_of(arena.finished[each][unit], "nll"), goals[column])
     return times, goals
 
 
@@ -117,15 +152,18 @@ def attainment(arena: Arena, contenders: Sequence[Contender], *, factor: float =
     times, goals = goal_times(arena, contenders, factor=factor)
     if not len(goals):
         return []
+    units = _timed_units(arena, contenders)
     found = []
     for each, own in zip(contenders, times, strict=True):
-        median = _median(own)
+        median = median_time(own)
+        ran = np.array([trace_of(cell, "nll").seconds[-1] for cell in arena.cells(each, units)])
         found.append(
             Attainment(
                 label=each.label,
                 splits=len(own),
                 reached=int(np.isfinite(own).sum()),
                 median=median if math.isfinite(median) else None,
+                at_least=float(np.median(np.where(np.isfinite(own), own, ran))),
                 goal=float(goals.mean()),
             )
         )
@@ -156,13 +194,17 @@ def profiles(tables: Sequence[Array], labels: Sequence[str]) -> list[Profile]:
     return found
 
 
+def _timed_units(arena: Arena, contenders: Sequence[Contender]) -> list[Unit]:
+    """The splits that all finished, where some curve is finite."""
+    return [unit for unit in arena.common(contenders) if math.isfinite(_best(arena, contenders, unit))]
+
+
 def _best(arena: Arena, contenders: Sequence[Contender], unit: Unit) -> float:
-    """The lowest NLL that any of the contenders measured on a split; infinite where none is finite."""
-    values = np.concatenate([trace_of(arena.finished[each][unit], "nll").values for each in contenders])
-    return float(np.min(values, initial=np.inf, where=np.isfinite(values)))
+    """The lowest end of any of the contenders on a split; infinite where none is finite."""
+    return min(end_of(trace_of(arena.finished[each][unit], "nll").values) for each in contenders)
 
 
-def _median(times: Array) -> float:
+def median_time(times: Array) -> float:
     """The median where some are infinite: the upper of two middle ones if either is."""
     ordered = np.sort(times)
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]

@@ -1,16 +1,19 @@
 """Methods against one another on the same splits: what :command:`gpbench compare` finds, as numbers.
 
-Within a data set differences are paired over splits; over data sets a data set is one observation. Only splits that
+Within a data set differences are paired over splits; over data sets a family is one observation: data sets that share
+rows count once. Only splits that
 both have finished are paired, nothing is imputed, and what was left out is said.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import (
     FACTOR,
     Attainment,
@@ -20,28 +23,34 @@ from gpbench.report.compare.attainment import (
     profiles,
     timing_fault,
 )
-from gpbench.report.compare.pairs import Arena, Contender, arenas_of, complete, contenders_of, one_per_dataset
+from gpbench.report.compare.pairs import Arena, Contender, arenas_of, complete, contenders_of, one_per_family
 from gpbench.report.compare.significance import (
     ALPHA,
     LEVEL,
+    ROPE,
     Difference,
     Ranking,
     Signed,
+    WinRates,
     average_ranks,
     difference,
     means_of,
     signed_ranks,
+    win_rates,
 )
+from gpbench.report.scores import MORE_IS_BETTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpbench.bench.result import Result
 
-__all__ = ["METRICS", "Comparison", "Meeting", "Pairing", "compare"]
+__all__ = ["METRICS", "SHOWN", "Comparison", "Meeting", "Pairing", "compare"]
 
-#: What is compared; lower is better for all.
-METRICS = ("nll", "error", "brier", "ece")
+#: What is compared.
+METRICS = ("nll", "error", "brier", "ece", "auc", "average_precision")
+#: Of these, what tables show unless others are asked for.
+SHOWN = ("nll", "error", "brier", "ece")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +100,17 @@ class Comparison:
     contenders : tuple of Contender
     meetings : tuple of Meeting
     signed : dict
-        Metric -> Wilcoxon's test for each pair over data sets.
+        Metric -> Wilcoxon's test for each pair over families of data sets.
     rankings : dict
-        Metric -> average ranks over the data sets where all contenders meet.
+        Metric -> average ranks over the families where all contenders meet.
+    wins : dict
+        Metric -> how often each is better than each other one over the same families; without a metric where there are
+        none.
     profiles : tuple of Profile
     profiled : tuple of str
         The data sets that the profiles rest on.
+    rope : float
+        Half the width of the region of practical equivalence.
     notes : tuple of str
         What a reader must know, one sentence each.
     """
@@ -105,8 +119,10 @@ class Comparison:
     meetings: tuple[Meeting, ...]
     signed: dict[str, list[Signed]]
     rankings: dict[str, Ranking]
+    wins: dict[str, WinRates]
     profiles: tuple[Profile, ...]
     profiled: tuple[str, ...]
+    rope: float
     notes: tuple[str, ...]
 
     def json(self) -> dict[str, Any]:
@@ -116,9 +132,11 @@ class Comparison:
             "level": LEVEL,
             "alpha": ALPHA,
             "factor": FACTOR,
+            "rope": self.rope,
             "meetings": [asdict(each) for each in self.meetings],
             "over_datasets": {metric: [asdict(each) for each in found] for metric, found in self.signed.items()},
             "ranks": {metric: asdict(found) for metric, found in self.rankings.items()},
+            "wins": {metric: asdict(found) for metric, found in self.wins.items()},
             "profiles": {
                 "datasets": list(self.profiled),
                 "curves": [
@@ -130,7 +148,7 @@ class Comparison:
         }
 
 
-def compare(cells: Iterable[Result], *, methods: Sequence[str] = ()) -> Comparison:
+def compare(cells: Iterable[Result], *, methods: Sequence[str] = (), rope: float = ROPE) -> Comparison:
     """Compare all methods among some cells.
 
     Parameters
@@ -140,20 +158,24 @@ def compare(cells: Iterable[Result], *, methods: Sequence[str] = ()) -> Comparis
         :func:`gpbench.report.scores.with_scores`.
     methods : sequence of str
         Ids, in the order in which they are to be shown.
+    rope : float
+        Half the width of the region of practical equivalence, of every metric.
 
     Raises
     ------
     UsageError
-        Fewer than two contenders, or no two that finished the same split.
+        A region that is none; fewer than two contenders, or no two that finished the same split.
     """
+    if not (math.isfinite(rope) and rope >= 0.0):
+        raise UsageError(f"the region of practical equivalence must be a number of at least 0; got {rope}")
     arenas, notes = arenas_of(cells)
     contenders = contenders_of(arenas, methods)
     metrics = [name for name in METRICS if _is_known(arenas, name)]
     pairs = list(combinations(contenders, 2))
-    meetings = [_meeting(arena, contenders, metrics) for arena in arenas]
+    meetings = [_meeting(arena, contenders, metrics, rope=rope) for arena in arenas]
     notes += _faults(arenas, contenders)
     over = [arena for arena in arenas if arena.common(contenders)]
-    chosen, left_out = one_per_dataset(arenas, contenders)
+    chosen, left_out = one_per_family(arenas, contenders)
     notes += left_out
     away = sorted({arena.dataset for arena in arenas} - {arena.dataset for arena in over})
     if away:
@@ -163,16 +185,18 @@ def compare(cells: Iterable[Result], *, methods: Sequence[str] = ()) -> Comparis
         meetings=tuple(each for each in meetings if each is not None),
         signed={metric: _signed(arenas, pairs, metric) for metric in metrics},
         rankings={metric: _ranking(chosen, contenders, metric) for metric in metrics},
+        wins={metric: found for metric in metrics if (found := _wins(chosen, contenders, metric)) is not None},
         **_profiles(chosen, contenders),
+        rope=rope,
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _meeting(arena: Arena, contenders: Sequence[Contender], metrics: Sequence[str]) -> Meeting | None:
+def _meeting(arena: Arena, contenders: Sequence[Contender], metrics: Sequence[str], *, rope: float) -> Meeting | None:
     here = [each for each in contenders if arena.finished.get(each)]
     pairings = []
     for first, second in combinations(here, 2):
-        found = {metric: difference(arena, first, second, metric=metric) for metric in metrics}
+        found = {metric: difference(arena, first, second, metric=metric, rope=rope) for metric in metrics}
         known = {metric: each for metric, each in found.items() if each is not None}
         if known:
             pairings.append(Pairing(first=first.label, second=second.label, differences=known))
@@ -200,15 +224,29 @@ def _meeting(arena: Arena, contenders: Sequence[Contender], metrics: Sequence[st
 def _signed(arenas: Sequence[Arena], pairs: Sequence[tuple[Contender, Contender]], metric: str) -> list[Signed]:
     values = {}
     for pair in pairs:
-        chosen, _ = one_per_dataset(arenas, pair)
-        means = [found for arena in chosen if (found := means_of(arena, pair, metric)) is not None]
-        values[pair[0].label, pair[1].label] = [first - second for first, second in means]
+        chosen, _ = one_per_family(arenas, pair)
+        values[pair[0].label, pair[1].label] = [
+            first - second for first, second in _losses(chosen, pair, metric).values()
+        ]
     return signed_ranks(values)
 
 
 def _ranking(arenas: Sequence[Arena], contenders: Sequence[Contender], metric: str) -> Ranking:
-    table = {arena.label: found for arena in arenas if (found := means_of(arena, contenders, metric)) is not None}
-    return average_ranks(table, [each.label for each in contenders], metric=metric)
+    return average_ranks(_losses(arenas, contenders, metric), [each.label for each in contenders], metric=metric)
+
+
+def _wins(arenas: Sequence[Arena], contenders: Sequence[Contender], metric: str) -> WinRates | None:
+    return win_rates(_losses(arenas, contenders, metric), [each.label for each in contenders], metric=metric)
+
+
+def _losses(arenas: Sequence[Arena], contenders: Sequence[Contender], metric: str) -> dict[str, list[float]]:
+    """Means of the contenders in each arena where all are known, with the sign that makes less the better."""
+    sign = -1.0 if metric in MORE_IS_BETTER else 1.0
+    return {
+        arena.label: [sign * each for each in found]
+        for arena in arenas
+        if (found := means_of(arena, contenders, metric)) is not None
+    }
 
 
 def _profiles(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from gpbench.data.catalogue import family_of
 from gpbench.errors import UsageError
 from gpbench.report.groups import group_cells, natural
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from gpbench.bench.result import Result
     from gpbench.report.groups import Group
 
-__all__ = ["Arena", "Contender", "Unit", "arenas_of", "complete", "contenders_of", "one_per_dataset"]
+__all__ = ["Arena", "Contender", "Unit", "arenas_of", "complete", "contenders_of", "one_per_family"]
 
 #: Index, count and seed of the split, seed of the scheme, limit of test rows (0 for none).
 Unit: TypeAlias = tuple[int, int, int, int, int]
@@ -126,10 +127,11 @@ def complete(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> list[A
     return [arena for arena in arenas if arena.common(contenders)]
 
 
-def one_per_dataset(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> tuple[list[Arena], list[str]]:
-    """One arena for each data set, since tests over data sets take these to be independent.
+def one_per_family(arenas: Sequence[Arena], contenders: Sequence[Contender]) -> tuple[list[Arena], list[str]]:
+    """One arena for each family of data sets, since tests over data sets take these to be independent.
 
-    Of several the one with the most units in common; where they have as many, the first.
+    Data sets of a family share rows (:func:`gpbench.data.catalogue.family_of`). Of several arenas the one with the most
+    units in common counts; where they have as many, the first.
 
     Returns
     -------
@@ -139,14 +141,15 @@ def one_per_dataset(arenas: Sequence[Arena], contenders: Sequence[Contender]) ->
     """
     rivals: dict[str, list[Arena]] = defaultdict(list)
     for arena in complete(arenas, contenders):
-        rivals[arena.dataset].append(arena)
+        rivals[family_of(arena.dataset)].append(arena)
     chosen, notes = [], []
-    for dataset, known in rivals.items():
+    for family, known in rivals.items():
         best = max(known, key=lambda arena: len(arena.common(contenders)))
         chosen.append(best)
         if len(known) > 1:
             others = "; ".join(arena.name for arena in known if arena is not best)
-            notes.append(f"Over data sets {dataset} counts once, as {best.name} (not {others}).")
+            what = "" if {arena.dataset for arena in known} == {family} else "the family of "
+            notes.append(f"Over data sets {what}{family} counts once, as {best.name} (not {others}).")
     return chosen, notes
 
 

@@ -107,7 +107,7 @@ def _ranks(ranking: Ranking, style_of: dict[str, Style]) -> Figure:
         ax.plot(ends, [-0.3 - 0.16 * row] * 2, color="#262626", linewidth=3.0, solid_capstyle="butt")
     if ranking.difference is not None:
         _ruler(ax, low, ranking.difference)
-    sets = f"{len(ranking.datasets)} data set{'s' if len(ranking.datasets) > 1 else ''}"
+    sets = f"{len(ranking.datasets)} famil{'ies' if len(ranking.datasets) > 1 else 'y'} of data sets"
     ax.set_title(f"Average rank by {HEADS[ranking.metric]} on {sets} (1 is best)", loc="left")
     return drawn
 

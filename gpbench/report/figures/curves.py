@@ -41,8 +41,8 @@ from gpbench.report.figures.style import (
     value_limits,
 )
 from gpbench.report.files import write_atomically
-from gpbench.report.groups import Group, group_cells
-from gpbench.report.plan.renderers import head_notes, plan_notes
+from gpbench.report.groups import Group, disturbed_words, group_cells
+from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import printable
 from gpbench.report.traces import SPREADS, Curve, curve_of, in_digits
@@ -110,7 +110,8 @@ def figure(
             f"curves over time need cells of one processor; these ran on {len(cpus)} ({'; '.join(cpus)}): choose one"
         )
     with mpl.rc_context(RC):
-        words = [*notes, f"times taken on {cpus[0]}"]
+        finished = [cell for group in groups for cell in group.finished]
+        words = [*notes, "; ".join([f"times taken on {cpus[0]}", *disturbed_words(finished)])]
         return _draw(groups, metrics, spread, words, head=head)
 
 

@@ -21,7 +21,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 from gpbench.errors import UsageError
 from gpbench.report.figures.style import AXIS_LABELS, LEGEND_ROW, fit_legend, picture_bytes, styles
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.renderers import head_notes, plan_notes
+from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.summary import value_of
 from gpbench.report.text import printable
 

@@ -99,6 +99,9 @@ AXIS_LABELS = {
     "accuracy": "test accuracy",
     "brier": "Brier score",
     "ece": "calibration error",
+    "overconfidence": "overconfidence",
+    "auc": "area under the ROC curve",
+    "average_precision": "average precision",
     "train_seconds": "training time (s)",
     "cpu_seconds": "processor time (s)",
     "bound": "bound (nats)",
@@ -234,6 +237,12 @@ STYLES: dict[str, Style] = {
     "epgpc": Style(TEAL, _SOLID, "D"),
     "gibbs": Style(BLACK, _SOLID, "X"),
     "linear": Style(GREY, _SOLID, "P"),
+    "hgb": Style(GREY, _DASHED, "d"),
+    "hgb-tuned": Style(GREY, _DOTTED, "h"),
+    "rff": Style(GREY, _DASHDOT, "H"),
+    "dirichlet-gpc": Style(PURPLE, _DASHDOT, "8"),
+    # beyond the papers
+    "pep": Style(WINE, _SOLID, "*"),
     # hensman2015
     "klsp": Style(INDIGO, _SOLID, "^"),
     "klsp-sgd": Style(PURPLE, _SOLID, "v"),

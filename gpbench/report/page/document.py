@@ -19,7 +19,7 @@ from gpbench import __version__
 from gpbench.report.figures.quality import LEAST, figure
 from gpbench.report.figures.style import AXIS_LABELS, picture_bytes, styles_of
 from gpbench.report.files import write_atomically
-from gpbench.report.groups import distinct, group_cells
+from gpbench.report.groups import distinct, disturbed_words, group_cells
 from gpbench.report.page.markup import Markup, data_block, display_table, element, join, note_list, plain_table, raw
 from gpbench.report.page.parts import Part, Picture, part_section, picture_element, plan_part
 from gpbench.report.tables.summary import statistics, summarise
@@ -254,8 +254,9 @@ def charts(groups: Sequence[Group], *, spread: str = "2se") -> dict[str, Any]:
             left_out.append(f"{dataset}, {split}: times of different processors ({'; '.join(cpus)})")
             continue
         curves = [_curve(group, spread) for group in members]
+        where = "; ".join([cpus[0], *disturbed_words([cell for group in members for cell in group.finished])])
         drawn.append(
-            {"title": printable(dataset), "split": printable(split), "cpu": printable(cpus[0]), "curves": curves}
+            {"title": printable(dataset), "split": printable(split), "cpu": printable(where), "curves": curves}
         )
     methods = [
         {"label": printable(label), "color": style.color, "dash": "" if style.line == "-" else _dash(style.line)}

@@ -9,11 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gpbench.errors import StoreError, reason
+from gpbench.report.notes import head_notes
 from gpbench.report.page.markup import Markup, display_table, element, join, note_list
-from gpbench.report.plan.claims import claim_display
-from gpbench.report.plan.renderers import head_notes, renderer_of
+from gpbench.report.plan.claims import claim_display, judge_claims_of
+from gpbench.report.plan.differences import differences
+from gpbench.report.plan.numbers import entries_of
+from gpbench.report.plan.renderers import renderer_of
 from gpbench.report.plan.table import plan_display
-from gpbench.report.plan.verdicts import entries_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,10 +100,11 @@ def plan_part(found: PlanCells) -> Part:
     """
     plan = found.plan
     title = " ".join(part for part in (plan.paper, plan.title) if part)
-    shown_claims = claim_display(plan)
+    shown_claims = claim_display(judge_claims_of(found))
     claims = [] if shown_claims is None else [("Claims of the paper that this decides", shown_claims)]
     if plan.render == "table":
-        shown = plan_display(plan, entries_of(plan, found.results))
+        results = entries_of(plan, found.results)
+        shown = plan_display(plan, results, paired=differences(plan, results, found.results))
         return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, shown), *claims])
     with TemporaryDirectory() as folder:
         pictures = pictures_of(renderer_of(plan)(found, Path(folder)))

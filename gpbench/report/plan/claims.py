@@ -1,51 +1,113 @@
-"""The papers' claims in words, what decides each, and what was found: two files beside one another, and as tables.
+"""The papers' claims, decided by code: what each says, and the verdict, the numbers and the grade that cells give it.
 
-``results/published/claims.csv`` has the columns ``paper, claim, decided by``; ``results/reproduced/claims.csv`` has
-``paper, claim, measured, verdict, where`` and is written by hand. A claim without a row there is not measured.
-``decided by`` begins with the plans that decide: ``table1 and fig2: ...``, ``fig4 to fig7``, ``mnist``.
+``results/published/PAPER-claims.toml`` lists a paper's::
+
+    paper = "hensman2015"
+
+    [[claims]]
+    text = "with more inducing points klsp gets better on banana"
+    rule = "all"                       # or most
+    [[claims.parts]]
+    plan = "fig1"                      # of the paper
+    measure = "settles"                # of gpbench.report.plan.measures or .pictured
+    options = { method = "klsp", sweep = "inducing", value = 16 }
+
+Each part's measure makes checks, of which each holds, does not, or is not decided by the numbers. By the rule ``all``
+(as it is unless the file says otherwise) a claim holds if all decided checks do, and in part if some do; by ``most`` if
+more than half do. No verdict, no number and no grade is written by hand. The grade of the evidence: ``full``; ``cut
+short`` where a check has no cells, or rests on fewer splits than its plan states, or on cells that ended before the
+paper's did; else ``one split`` where a number rests on a single one.
 """
 
 from __future__ import annotations
 
-import re
+import inspect
 import textwrap
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpbench.errors import UsageError, unknown_name
-from gpbench.report.plan.published import published_folder, read_rows, shipped_folder
+from gpbench.bench.plan.read import find_plan
+from gpbench.bench.plan.run import PlanCells, look_up
+from gpbench.report.plan import measures, pictured
+from gpbench.report.plan.checks import blocks_of
+from gpbench.report.plan.published import published_folder
+from gpbench.report.plan.verdicts import is_cut_short
+from gpbench.report.scores import SCORED, with_scores
 from gpbench.report.tables.table import RENDERERS, Display, Line
+from gpbench.report.text import csv_text
+from gpbench.toml import TomlTable, read_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.store import Store
+    from gpbench.report.plan.checks import Check
+
+    Measure = Callable[..., list[Check]]
 
 __all__ = [
-    "NOTE",
+    "GRADES",
+    "MEASURES",
     "NOT_MEASURED",
     "VERDICTS",
     "Claim",
+    "Judged",
+    "Part",
     "claim_display",
     "claim_words",
+    "claims_csv",
     "claims_of",
+    "judge_claims",
+    "judge_claims_of",
+    "judge_store",
     "read_claims",
-    "reproduced_folder",
+    "unjudged",
 ]
 
 NOT_MEASURED = "not measured"
 #: What can be said of a claim.
-VERDICTS = ("holds", "holds in part", "does not hold", NOT_MEASURED)
+VERDICTS = ("holds", "holds in part", "does not hold", "undecided", NOT_MEASURED)
+GRADES = ("full", "cut short", "one split")
+RULES = ("all", "most")
 
-NOTE = "Verdicts on claims are given by hand, on the results that ship with gpbench and not on the cells shown here."
+#: Name -> measure.
+MEASURES: dict[str, Measure] = {
+    name: getattr(module, name) for module in (measures, pictured) for name in module.__all__
+}
+
+NOTE = "Verdicts on claims follow from cells by code, as the claims' files say; grades are full, cut short, one split."
 
 #: Letters of a line of a claim, and of its verdict, on a terminal.
 _WIDTHS = (66, 48)
 
-_PUBLISHED = ("paper", "claim", "decided by")
-_REPRODUCED = ("paper", "claim", "measured", "verdict", "where")
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What decides a part of a claim.
+
+    Attributes
+    ----------
+    plan : str
+        ``PAPER/ITEM``.
+    measure : str
+        Of :data:`MEASURES`.
+    options : mapping
+        Of the measure.
+    """
+
+    plan: str
+    measure: str
+    options: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def words(self) -> str:
+        """For a reader: plan and measure."""
+        return f"{self.plan.partition('/')[2]}: {self.measure.replace('_', ' ')}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,132 +117,262 @@ class Claim:
     Attributes
     ----------
     paper, text : str
-    decided_by : str
-        The measurement that decides it, the plans first.
-    verdict : str
-        One of :data:`VERDICTS`.
-    measured, where : str
-        What was measured, and where it stands; empty where nothing was.
+    rule : str
+        ``all`` or ``most``.
+    parts : tuple of Part
     """
 
     paper: str
     text: str
-    decided_by: str
-    verdict: str = NOT_MEASURED
-    measured: str = ""
-    where: str = ""
+    rule: str
+    parts: tuple[Part, ...]
 
     @property
-    def items(self) -> frozenset[str]:
-        """Words that may be the names of plans: those before the colon or bracket, and what ``A to B`` lies between."""
-        head = re.split(r"[:(]", self.decided_by, maxsplit=1)[0]
-        between = {
-            f"{kind}{number}"
-            for kind, first, last in re.findall(r"\b([a-z]+)(\d+) to \1(\d+)\b", head)
-            for number in range(int(first), int(last) + 1)
-        }
-        return frozenset(re.findall(r"[\w-]+", head)) | between
+    def decided_by(self) -> str:
+        """Plans and measures, in words."""
+        return f"{'; '.join(dict.fromkeys(part.words for part in self.parts))} ({self.rule})"
 
 
-def reproduced_folder() -> Path:
-    """The folder of our verdicts on the claims: in a checkout, or in the wheel."""
-    return shipped_folder("reproduced")
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A claim and what the cells say of it.
+
+    Attributes
+    ----------
+    claim : Claim
+    verdict : str
+        One of :data:`VERDICTS`.
+    grade : str
+        One of :data:`GRADES`; empty where nothing was measured.
+    measured : str
+        The numbers.
+    keys : tuple of str
+        Of the cells that it rests on.
+    """
+
+    claim: Claim
+    verdict: str
+    grade: str
+    measured: str
+    keys: tuple[str, ...] = ()
 
 
-def read_claims(published: Path | None = None, reproduced: Path | None = None) -> list[Claim]:
-    """Every claim, in the order of the published file.
+def read_claims(folder: Path | None = None) -> list[Claim]:
+    """Every claim, paper by paper, in the order of the files.
 
     Parameters
     ----------
-    published, reproduced : Path, optional
-        The two files; by default those that ship. The second one may be missing: then nothing is measured.
+    folder : Path, optional
+        By default the one that ships.
 
     Raises
     ------
     UsageError
-        A file cannot be read, lacks a column, or gives a claim twice; a verdict on a claim that no paper makes, or one
-        that is no verdict.
+        A file is not as the module says; the message gives the line.
     """
-    printed = published if published is not None else published_folder() / "claims.csv"
-    path = reproduced if reproduced is not None else reproduced_folder() / "claims.csv"
-    claims = {key: row["decided by"] for key, row in _rows(printed, _PUBLISHED).items()}
-    found = _rows(path, _REPRODUCED) if path.is_file() else {}
-    for (paper, text), row in found.items():
-        if (paper, text) not in claims:
-            raise UsageError(f"{path}: {unknown_name(f'claim of {paper}', text, [own for _, own in claims])}")
-        if row["verdict"] not in VERDICTS:
-            raise UsageError(
-                f"{path}: {text!r}: the verdict must be one of {', '.join(VERDICTS)}; got {row['verdict']!r}"
-            )
-    return [
-        Claim(paper=paper, text=text, decided_by=decided_by, **_judged(found.get((paper, text))))
-        for (paper, text), decided_by in claims.items()
-    ]
+    return list(_shipped()) if folder is None else _read(folder)
 
 
-def claims_of(paper: str, item: str) -> Sequence[Claim]:
-    """The claims of a paper that one of its plans decides; a plan ``fig5-airline`` is a part of ``fig5``.
+@cache
+def _shipped() -> tuple[Claim, ...]:
+    return tuple(_read(published_folder()))
+
+
+def _read(folder: Path) -> list[Claim]:
+    found: list[Claim] = []
+    for path in sorted(folder.glob("*-claims.toml")):
+        top = read_toml(path, what="the claims")
+        top.only(("paper", "claims"))
+        paper = top.text("paper")
+        for table in top.array("claims"):
+            claim = _claim(paper, table)
+            if any(claim.text == other.text for other in found):
+                raise table.error(f"{paper} claims twice: {claim.text!r}", key="text")
+            found.append(claim)
+    return found
+
+
+def _claim(paper: str, table: TomlTable) -> Claim:
+    table.only(("text", "rule", "parts"))
+    parts = []
+    for each in table.array("parts"):
+        each.only(("plan", "measure", "options"))
+        measure = each.text("measure", among=MEASURES)
+        options = dict(each.table("options"))
+        try:
+            inspect.signature(MEASURES[measure]).bind(None, **options)
+        except TypeError as error:
+            raise each.error(f"options of {measure}: {error}", key="options") from None
+        parts.append(Part(plan=f"{paper}/{each.text('plan')}", measure=measure, options=options))
+    if not parts:
+        raise table.error("a claim needs a part that decides it", key="parts")
+    return Claim(paper=paper, text=table.text("text"), rule=table.text("rule", "all", among=RULES), parts=tuple(parts))
+
+
+def claims_of(plan: str) -> list[Claim]:
+    """The claims that a plan decides, or helps to decide, by its id.
 
     Raises
     ------
     UsageError
         As :func:`read_claims`.
     """
-    names = {item, item.partition("-")[0]}
-    return [claim for claim in read_claims() if claim.paper == paper and not names.isdisjoint(claim.items)]
+    return [claim for claim in read_claims() if any(part.plan == plan for part in claim.parts)]
 
 
-def _judged(row: dict[str, str] | None) -> dict[str, str]:
-    return {} if row is None else {name: row[name] for name in ("verdict", "measured", "where")}
-
-
-def _rows(path: Path, columns: Sequence[str]) -> dict[tuple[str, str], dict[str, str]]:
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for number, row in enumerate(read_rows(path, columns), 2):
-        if None in row or None in row.values():
-            named = len([name for name in row if name is not None])
-            raise UsageError(f"{path}, line {number}: expected {named} values; got {row!r}")
-        if (key := (row["paper"], row["claim"])) in rows:
-            raise UsageError(f"{path}, line {number}: {row['paper']} claims twice: {row['claim']!r}")
-        rows[key] = row
-    return rows
-
-
-def claim_words(plan: Plan, form: str) -> str:
-    """The claims that a plan decides with their verdicts, in a format of tables; empty where it decides none.
+def judge_claims(claims: Sequence[Claim], cells_of: Callable[[str], PlanCells]) -> list[Judged]:
+    """What the cells say of some claims.
 
     Parameters
     ----------
-    plan : Plan
-    form : str
-        ``text``, ``markdown`` or ``latex``.
+    claims : sequence of Claim
+    cells_of : callable
+        From a plan's id to the plan with its cells.
 
     Raises
     ------
     UsageError
-        The claims cannot be read.
+        A claim's options name something that its plan does not know.
     """
-    claims = claims_of(plan.paper, plan.item)
+    return [_judge(claim, cells_of) for claim in claims]
+
+
+def judge_claims_of(found: PlanCells) -> list[Judged]:
+    """The claims that a plan decides, by its own cells and the store's of the other plans that share in them.
+
+    Less than the whole plan (the quick form, some methods, other limits) decides nothing; the stored cells of all do.
+    """
+    plan = found.plan
+    claims = claims_of(plan.id)
     if not claims:
+        return []
+    if plan.reduction.words:
+        return [unjudged(claim) for claim in claims]
+    whole = find_plan(plan.id)
+    is_whole = all(
+        getattr(plan, name) == getattr(whole, name) for name in ("datasets", "methods", "limits", "reduction")
+    )
+    return judge_claims(claims, _cells_of(found.store, {plan.id: found} if is_whole else {}))
+
+
+def _cells_of(store: Store, known: dict[str, PlanCells]) -> Callable[[str], PlanCells]:
+    """Plans with their cells in a store, each looked up once."""
+
+    def cells_of(name: str) -> PlanCells:
+        if name not in known:
+            known[name] = look_up(find_plan(name), store)
+        return known[name]
+
+    return cells_of
+
+
+def judge_store(store: Store) -> list[Judged]:
+    """What the cells of a store say of every claim."""
+    return judge_claims(read_claims(), _cells_of(store, {}))
+
+
+def unjudged(claim: Claim) -> Judged:
+    """A claim of which no cells are looked at."""
+    return Judged(claim=claim, verdict=NOT_MEASURED, grade="", measured="")
+
+
+def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
+    checks: list[Check] = []
+    paper_cut = False
+    single = False
+    for part in claim.parts:
+        found = cells_of(part.plan)
+        if SCORED.intersection(map(str, _values(part.options))):
+            found = PlanCells(found.plan, with_scores(found.results, found.store)[0], found.store)
+        own = MEASURES[part.measure](found, **part.options)
+        checks += own
+        cut, one = _weakness(found.plan, own)
+        paper_cut, single = paper_cut or cut, single or one
+    measured = [check for check in checks if check.measured]
+    if not measured:
+        return unjudged(claim)
+    return Judged(
+        claim=claim,
+        verdict=_verdict(claim.rule, [check.holds for check in measured if check.holds is not None]),
+        grade="cut short" if paper_cut or len(measured) < len(checks) else "one split" if single else "full",
+        measured="; ".join(check.words for check in checks),
+        keys=tuple(sorted({cell.key for check in measured for cell in check.cells})),
+    )
+
+
+def _values(options: Mapping[str, Any]) -> list[Any]:
+    """Values of options, and names inside of them."""
+    found: list[Any] = []
+    for value in options.values():
+        found += [*value] if isinstance(value, Mapping | list | tuple) else [value]
+    return found
+
+
+def _verdict(rule: str, decided: Sequence[bool]) -> str:
+    if not decided:
+        return "undecided"
+    if rule == "most":
+        return "holds" if 2 * sum(decided) > len(decided) else "does not hold"
+    return "holds" if all(decided) else "holds in part" if any(decided) else "does not hold"
+
+
+def _weakness(plan: Plan, checks: Sequence[Check]) -> tuple[bool, bool]:
+    """Whether some cells are cut short or too few, and whether some number rests on one split."""
+    planned = {block.position: block.planned for block in blocks_of(plan)} if plan.methods else {}
+    splits: dict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
+    counts: dict[tuple[int, int], int] = {}
+    cut = False
+    for cell in {cell.key: cell for check in checks if check.measured for cell in check.cells}.values():
+        position = cell.shown.position
+        splits[position].add((cell.split.index, cell.seed))
+        counts[position] = min(cell.split.count, planned.get(position) or cell.split.count)
+        cut = cut or is_cut_short(cell, plan.paper_limits)
+    too_few = any(len(own) < counts[position] for position, own in splits.items())
+    return cut or too_few, any(len(own) == 1 for own in splits.values())
+
+
+def claims_csv(judged: Sequence[Judged]) -> str:
+    """Claims with all that is known of them: what ``results/reproduced/claims.csv`` holds."""
+    rows: list[list[object]] = [["paper", "claim", "decided by", "verdict", "evidence", "measured", "cells"]]
+    rows += [
+        [
+            *(each.claim.paper, each.claim.text, each.claim.decided_by, each.verdict, each.grade, each.measured),
+            " ".join(each.keys),
+        ]
+        for each in judged
+    ]
+    return csv_text(rows)
+
+
+def claim_words(judged: Sequence[Judged], form: str) -> str:
+    """Claims with their verdicts, in a format of tables; empty where there are none.
+
+    Parameters
+    ----------
+    judged : sequence of Judged
+    form : str
+        ``text``, ``markdown`` or ``latex``.
+    """
+    if not judged:
         return ""
     lines = []
-    for claim in claims:
-        words = (claim.text, f"{claim.verdict}: {claim.measured}" if claim.measured else claim.verdict)
+    for each in judged:
+        words = (each.claim.text, _verdict_words(each))
         lines += _broken(words) if form == "text" else [Line(words, ())]
     return RENDERERS[form](_display(("claim of the paper", "verdict"), lines))
 
 
-def claim_display(plan: Plan) -> Display | None:
-    """The claims that a plan decides with all that is known of them; None where it decides none.
+def _verdict_words(each: Judged) -> str:
+    grade = f" ({each.grade})" if each.grade else ""
+    return f"{each.verdict}{grade}" + (f": {each.measured}" if each.measured else "")
 
-    Raises
-    ------
-    UsageError
-        The claims cannot be read.
-    """
-    claims: Sequence[Claim] = claims_of(plan.paper, plan.item)
-    lines = [Line((each.text, each.decided_by, each.verdict, each.measured, each.where), ()) for each in claims]
-    return _display(("claim of the paper", "decided by", "verdict", "measured", "where"), lines) if lines else None
+
+def claim_display(judged: Sequence[Judged]) -> Display | None:
+    """Claims with all that is known of them; None where there are none."""
+    lines = [
+        Line((each.claim.text, each.claim.decided_by, each.verdict, each.grade, each.measured), ()) for each in judged
+    ]
+    return _display(("claim of the paper", "decided by", "verdict", "evidence", "measured"), lines) if lines else None
 
 
 def _display(heads: tuple[str, ...], lines: Sequence[Line]) -> Display:

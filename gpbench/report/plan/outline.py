@@ -14,7 +14,7 @@ from gpbench.data import generators
 from gpbench.data.catalogue import entry
 from gpbench.errors import UsageError
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.renderers import head_notes, plan_notes
+from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
 
 if TYPE_CHECKING:

@@ -10,12 +10,17 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gpbench.bench.metrics import metrics
 from gpbench.errors import StoreError, UsageError, reason
-from gpbench.report.files import write_atomically
-from gpbench.report.plan.renderers import head_notes, renderer_of
+from gpbench.report.files import PICTURES, write_atomically
+from gpbench.report.notes import head_notes
+from gpbench.report.plan.claims import judge_claims_of
+from gpbench.report.plan.differences import differences
+from gpbench.report.plan.numbers import entries_of
+from gpbench.report.plan.renderers import renderer_of
 from gpbench.report.plan.table import plan_csv, table_words
-from gpbench.report.plan.verdicts import entries_of
 from gpbench.report.scores import SCORED, with_scores
+from gpbench.report.tables.table import ENDINGS
 from gpbench.terminal import duration, printable
 
 if TYPE_CHECKING:
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from gpbench.bench.result import Result
     from gpbench.config import Config
 
-__all__ = ["folder_of", "outlook_lines", "plan_text", "scored", "write_plan"]
+__all__ = ["check_place", "folder_of", "outlook_lines", "plan_text", "scored", "write_plan"]
 
 
 def folder_of(plan: Plan, config: Config, *, whole: bool) -> Path:
@@ -36,9 +41,35 @@ def folder_of(plan: Plan, config: Config, *, whole: bool) -> Path:
     return config.results / ("reproduced" if whole else "partial") / plan.id
 
 
+def check_place(plan: Plan, place: Path, *, files: bool) -> None:
+    """See that a plan's output can be of the kind that a place's name says.
+
+    Parameters
+    ----------
+    plan : Plan
+    place : Path
+        A folder, or a file of one table or page.
+    files : bool
+        Whether it may be a file.
+
+    Raises
+    ------
+    UsageError
+        It cannot.
+    """
+    ending = place.suffix.lower()
+    tables, known = tuple(ENDINGS.values()), (*ENDINGS.values(), *PICTURES, ".html")
+    can = (*(tables if plan.render == "table" else ()), ".html") if files else ()
+    if place.is_dir() or ending not in known or ending in can:
+        return
+    what = "a table" if plan.render == "table" else f"a picture (render = {plan.render!r})"
+    expected = f"a folder, or a file that ends in {', '.join(can)}" if can else "a folder"
+    raise UsageError(f"--output of {plan.id}, which is {what}, expects {expected}; got {place}")
+
+
 def scored(found: PlanCells) -> PlanCells:
     """The same with Brier score and calibration error in its cells, where the plan shows them."""
-    if SCORED.isdisjoint(found.plan.metrics):
+    if (SCORED | metrics().keys()).isdisjoint(found.plan.metrics):
         return found
     return replace(found, results=with_scores(found.results, found.store)[0])
 
@@ -86,7 +117,9 @@ def plan_text(found: PlanCells, form: str) -> str:
     results = entries_of(plan, found.results)
     if form == "csv":
         return plan_csv(plan, results)
-    return table_words(plan, results, form)
+    return table_words(
+        plan, results, form, paired=differences(plan, results, found.results), claims=judge_claims_of(found)
+    )
 
 
 def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:

@@ -44,6 +44,8 @@ class Printed:
         The value is None for ``large``.
     text : str
         As it is printed.
+    unit : float
+        Of the last printed digit: 0.01 for 0.17, and 1 for 47.
     settings : mapping
         Further columns.
     """
@@ -54,6 +56,7 @@ class Printed:
     value: float | None
     spread: float | None
     text: str
+    unit: float = 0.0
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
@@ -126,10 +129,11 @@ def _printed(row: Mapping[str, str], where: str) -> list[Printed]:
             f"got {row['value']!r} and {spread!r}"
         ) from None
     text = row["value"] + (f" ± {spread}" if spread else "")
-    one = Printed(row["dataset"], row["method"], metric, value, width, text, settings)
+    unit = 0.0 if value is None else 10.0 ** -len(row["value"].partition(".")[2])
+    one = Printed(row["dataset"], row["method"], metric, value, width, text, unit, settings)
     if metric != "accuracy" or value is None:
         return [one]
-    return [one, Printed(one.dataset, one.method, "error", 1.0 - value, width, f"1 − {text}", settings)]
+    return [one, Printed(one.dataset, one.method, "error", 1.0 - value, width, f"1 − {text}", unit, settings)]
 
 
 def shipped_folder(name: str) -> Path:

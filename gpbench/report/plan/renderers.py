@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Render = Callable[[PlanCells, Path], list[Path]]
 
-__all__ = ["RENDERERS", "Renderer", "check_figure", "head_notes", "plan_notes", "renderer_of"]
+__all__ = ["RENDERERS", "Renderer", "check_figure", "renderer_of"]
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,7 @@ RENDERERS: dict[str, Renderer] = {
             "repeats": "random pairs of covariances for each size",
             "kernels": "kernels, a row of panels each",
             "slopes": "slopes of the ordinal likelihood, a panel each",
+            "edges": "sets of edges of the ordinal likelihood, each under each slope",
         },
     ),
     "factors": Renderer(
@@ -107,6 +108,7 @@ RENDERERS: dict[str, Renderer] = {
             "widths": "of their steps; negative: the step goes down",
         },
     ),
+    "truth": Renderer("gpbench.report.figures.truth:render", {}),
     "outline": Renderer(
         "gpbench.report.plan.outline:render",
         {
@@ -117,18 +119,6 @@ RENDERERS: dict[str, Renderer] = {
         },
     ),
 }
-
-
-def head_notes(plan: Plan) -> list[str]:
-    """The head of a plan's output: what it is, and first of all whether it is the whole plan."""
-    name = f"{plan.paper}, {plan.title}" if plan.paper else plan.title
-    return [name, *([plan.reduction.words] if plan.reduction.words else [])]
-
-
-def plan_notes(plan: Plan) -> list[str]:
-    """What a reader must know of the plan: its own notes, and which data could not be had."""
-    missing = [f"{plan.dataset_label(name)}: {why}" for name, why in plan.missing.items()]
-    return [*plan.notes, *(f"{one}." for one in missing)]
 
 
 def renderer_of(plan: Plan) -> Render:

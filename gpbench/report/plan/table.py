@@ -1,7 +1,8 @@
 """``render = "table"``: rows and columns as a paper lays them out, printed numbers and verdicts beneath ours.
 
 A row for each data set (and swept value) and metric, a column for each method; ``table.txt``, ``table.md`` and
-``table.csv``, which has every number in full with its standard error, verdict and reason.
+``table.csv``, which has every number in full with its standard error, verdict and reason. Where the paper prints
+numbers, ``differences.csv`` beside it holds the differences between methods on the same splits.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import swept_words
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.claims import claim_words
-from gpbench.report.plan.renderers import head_notes, plan_notes
-from gpbench.report.plan.verdicts import NOT_COMPARABLE, BlockNumbers, Entry, entries_of, tally
+from gpbench.report.notes import head_notes, plan_notes
+from gpbench.report.plan.claims import Judged, claim_words, judge_claims_of
+from gpbench.report.plan.differences import PlannedDifference, differences, differences_csv, differences_note
+from gpbench.report.plan.numbers import BlockNumbers, Entry, entries_of, swept_text
+from gpbench.report.plan.verdicts import NOT_COMPARABLE, RULE, tally
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
 from gpbench.report.text import csv_text, escape_markdown, printable
 from gpbench.report.traces import SPREADS
@@ -35,6 +38,7 @@ __all__ = [
     "rounded",
     "table_words",
     "verdict_notes",
+    "write_table",
 ]
 
 #: Metric -> head of its rows.
@@ -44,33 +48,68 @@ HEADS = {
     "accuracy": "accuracy",
     "brier": "Brier",
     "ece": "ECE",
+    "overconfidence": "overconfidence",
+    "auc": "AUC",
+    "average_precision": "AP",
     "train_seconds": "time (s)",
     "bound": "bound",
 }
 
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
-    """Write the table as text, Markdown and csv; see :mod:`gpbench.report.plan.renderers`."""
+    """Write the table as text, Markdown and csv, and the differences between methods where the paper prints numbers."""
     plan, results = found.plan, entries_of(found.plan, found.results)
+    paired = differences(plan, results, found.results)
+    written = write_table(plan, results, folder, paired=paired, claims=judge_claims_of(found))
+    if paired:
+        written.append(folder / "differences.csv")
+        write_atomically(written[-1], differences_csv(paired))
+    return written
+
+
+def write_table(
+    plan: Plan,
+    results: Sequence[BlockNumbers],
+    folder: Path,
+    *,
+    paired: Sequence[PlannedDifference] = (),
+    claims: Sequence[Judged] = (),
+) -> list[Path]:
+    """Write ``table.txt``, ``table.md`` and ``table.csv``.
+
+    Parameters
+    ----------
+    plan : Plan
+    results : sequence of BlockNumbers
+    folder : Path
+    paired : sequence of PlannedDifference
+        For the note beneath the table.
+    claims : sequence of Judged
+        That the plan decides.
+    """
     written = []
     for form in ("text", "markdown"):
-        path = folder / f"table{ENDINGS[form]}"
-        write_atomically(path, table_words(plan, results, form))
-        written.append(path)
-    path = folder / f"table{ENDINGS['csv']}"
-    write_atomically(path, plan_csv(plan, results))
-    return [*written, path]
+        written.append(folder / f"table{ENDINGS[form]}")
+        write_atomically(written[-1], table_words(plan, results, form, paired=paired, claims=claims))
+    written.append(folder / f"table{ENDINGS['csv']}")
+    write_atomically(written[-1], plan_csv(plan, results))
+    return written
 
 
-def table_words(plan: Plan, results: Sequence[BlockNumbers], form: str) -> str:
-    """The table in a format of tables other than csv: its head, itself, and the paper's claims that it decides.
-
-    Raises
-    ------
-    UsageError
-        The claims cannot be read.
-    """
-    pieces = [head_words(plan, form) + "\n", RENDERERS[form](plan_display(plan, results)), claim_words(plan, form)]
+def table_words(
+    plan: Plan,
+    results: Sequence[BlockNumbers],
+    form: str,
+    *,
+    paired: Sequence[PlannedDifference] = (),
+    claims: Sequence[Judged] = (),
+) -> str:
+    """The table in a format of tables other than csv: its head, itself, and the paper's claims that it decides."""
+    pieces = [
+        head_words(plan, form) + "\n",
+        RENDERERS[form](plan_display(plan, results, paired=paired)),
+        claim_words(claims, form),
+    ]
     return "\n".join(filter(None, pieces))
 
 
@@ -82,14 +121,16 @@ def head_words(plan: Plan, form: str) -> str:
     return "\n".join(f"% {printable(line)}" if form == "latex" else printable(line) for line in lines)
 
 
-def plan_display(plan: Plan, results: Sequence[BlockNumbers]) -> Display:
+def plan_display(plan: Plan, results: Sequence[BlockNumbers], *, paired: Sequence[PlannedDifference] = ()) -> Display:
     """The table in the paper's layout.
 
     Parameters
     ----------
     plan : Plan
     results : sequence of BlockNumbers
-        From :func:`gpbench.report.plan.verdicts.entries_of`.
+        From :func:`gpbench.report.plan.numbers.entries_of`.
+    paired : sequence of PlannedDifference
+        From :func:`gpbench.report.plan.differences.differences`.
     """
     columns = list(dict.fromkeys(result.block.variant for result in results))
     timed = len({cpu for result in results for cpu in result.processors}) <= 1
@@ -104,7 +145,7 @@ def plan_display(plan: Plan, results: Sequence[BlockNumbers]) -> Display:
         number_heads=(),
         lines=tuple(lines),
         best="",
-        notes=tuple(verdict_notes(plan, results, timed=timed)),
+        notes=tuple(verdict_notes(plan, results, timed=timed, paired=paired)),
     )
 
 
@@ -131,7 +172,7 @@ def _lines(plan: Plan, head: str, metric: str, results: Sequence[BlockNumbers | 
         NONE if result is None else cell_words(plan, result, metric, best=index == best, timed=timed)
         for index, result in enumerate(results)
     ]
-    lines = [Line((head, HEADS[metric], *ours), ())]
+    lines = [Line((head, HEADS.get(metric, metric), *ours), ())]
     if any(entry is not None and entry.printed is not None for entry in found):
         printed = [NONE if entry is None or entry.printed is None else entry.printed.text for entry in found]
         lines.append(Line(("", "  printed", *printed), ()))
@@ -162,7 +203,8 @@ def plan_csv(plan: Plan, results: Sequence[BlockNumbers]) -> str:
     """Every number in full: a line for each block and metric."""
     rows: list[list[object]] = [
         [
-            *("dataset", "dataset_label", "method", "label", "swept", "split", "metric", "cells", "failed", "centre"),
+            *("dataset", "dataset_label", "method", "label", "swept", "split", "metric", "cells", "failed"),
+            *("expected", "cut_short", "centre"),
             *(f"spread_{plan.spread}", "standard_error", "printed", "printed_spread", "verdict", "why", "processors"),
             *("quick",),
         ]
@@ -174,8 +216,8 @@ def plan_csv(plan: Plan, results: Sequence[BlockNumbers]) -> str:
             rows.append(
                 [
                     *(block.dataset, plan.dataset_label(block.dataset), block.table.method.id, block.label),
-                    *("; ".join(f"{name}={value}" for name, value in block.sweep.items()), block.split, metric),
-                    *(result.finished + result.failed, result.failed, entry.centre, entry.spread, entry.error),
+                    *(swept_text(block), result.split, metric, result.finished + result.failed, result.failed),
+                    *(result.expected or None, result.cut, entry.centre, entry.spread, entry.error),
                     None if printed is None else "large" if printed.value is None else printed.value,
                     None if printed is None else printed.spread,
                     *(entry.verdict.word, entry.verdict.why or result.absent, "; ".join(result.processors)),
@@ -185,17 +227,23 @@ def plan_csv(plan: Plan, results: Sequence[BlockNumbers]) -> str:
     return csv_text(rows)
 
 
-def verdict_notes(plan: Plan, results: Sequence[BlockNumbers], *, timed: bool) -> list[str]:
+def verdict_notes(
+    plan: Plan, results: Sequence[BlockNumbers], *, timed: bool, paired: Sequence[PlannedDifference] = ()
+) -> list[str]:
     """Notes beneath a table: the verdicts counted, why numbers do not compare, what the spread is, times, failures."""
     notes = []
-    if counted := tally(entry.verdict for result in results for entry in result.entries.values()):
-        notes.append(counted)
-        notes.append("Agrees: |ours − printed| ≤ 2 √(se² + se²) + 0.005; lower is better. Times are not judged.")
+    counting = [result for result in results if result.block.table.counted]
+    if counted := tally(entry.verdict for result in counting for entry in result.entries.values()):
+        notes += [counted, RULE, *filter(None, [differences_note(paired)])]
+    if aside := sorted({result.block.variant for result in results if not result.block.table.counted}):
+        notes.append(f"Judged and not counted: {', '.join(aside)}.")
+    if any(result.cut is None for result in results):
+        notes.append("Which cells were cut short is not recorded with these numbers.")
     reasons = {
         plan.dataset_label(result.block.dataset): entry.verdict.why
         for result in results
         for metric, entry in result.entries.items()
-        if metric != "train_seconds" and entry.verdict.word == NOT_COMPARABLE and entry.verdict.why != "quick form"
+        if entry.verdict.word == NOT_COMPARABLE and entry.verdict.why != "quick form"
     }
     notes += [f"{dataset}: not comparable: {why}." for dataset, why in reasons.items()]
     if any(entry.spread is not None for result in results for entry in result.entries.values()):
@@ -207,6 +255,11 @@ def verdict_notes(plan: Plan, results: Sequence[BlockNumbers], *, timed: bool) -
             notes.append(f"No times are shown: the cells ran on different processors ({'; '.join(cpus)}).")
         elif cpus:
             notes.append(f"Times were taken on {cpus[0]}.")
+            notes += [
+                f"{result.block.label} on {plan.dataset_label(result.block.dataset)}: {words}."
+                for result in results
+                for words in result.disturbed
+            ]
     return notes + plan_notes(plan)
 
 

@@ -1,55 +1,73 @@
-"""A plan's numbers against what the paper prints: agrees, better, worse, or not comparable and why.
+"""The one rule by which a number of ours is judged against a printed one, and how verdicts are counted.
 
-Each block and metric has a centre over splits, its spread as the plan asks for it, and its standard error.
+===============  =====================================================================================================
+verdict          where
+===============  =====================================================================================================
+not comparable   other data, other splits, a quick form, or a part of folds in file order, which are not alike
+not run          no cell has been run, or the data cannot be had
+failed           some split failed: k of n
+cut short        a cell ended by a clock or a number of iterations before the paper's own runs did
+undecided        one split, or no printed spread; or a tolerance that is larger than :data:`LARGEST` of the number
+agrees           within the tolerance
+lower, higher    outside of it
+===============  =====================================================================================================
 
-Centres are compared (means, or medians where the paper prints medians). Ours agrees where
-
-    |ours - printed| <= 2 sqrt(se_ours^2 + se_printed^2) + 0.005,
-
-the last term being the rounding of two printed decimals. Our standard error is the standard deviation over splits by
-the root of their number; a paper's follows from what it prints beside the ±: hensman2015 two standard deviations over
-ten splits, wenzel2019 one over ten, villacampa2017 the standard error itself. Times were taken on the papers' machines
-and are never judged.
+The tolerance is t = 2 sqrt(se_ours^2 + se_printed^2) + half a unit of the last printed digit. Ours agrees where
+|ours - printed| <= t and t <= max(0.2 |printed|, 0.01). Our standard error is that of the mean over splits; a paper's
+follows from what it prints beside the ±: hensman2015 two standard deviations over ten splits, wenzel2019 one over ten,
+villacampa2017 the standard error itself. An entry that is printed as ``large`` is reproduced by a median above 1 alone.
+A part of random splits is judged and says k of n. Times were taken on the papers' machines and are never judged.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
-from gpbench.bench.plan.blocks import Block, blocks
-from gpbench.report.groups import processors_of
-from gpbench.report.plan.published import find_printed, read_published
-from gpbench.report.tables.summary import statistics, value_of
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
-    from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanResult
+    from gpbench.bench.cell import Limits
+    from gpbench.bench.result import Result
     from gpbench.report.plan.published import Printed
 
 __all__ = [
     "AGREES",
-    "BETTER",
+    "CUT_SHORT",
+    "DECIDED",
+    "FAILED",
+    "HIGHER",
+    "LOWER",
     "NOT_COMPARABLE",
-    "WORSE",
-    "BlockNumbers",
-    "Entry",
+    "NOT_RUN",
+    "OTHERS",
+    "RULE",
+    "UNDECIDED",
+    "Evidence",
+    "Headline",
     "Verdict",
-    "entries_of",
+    "headline",
+    "is_cut_short",
     "judge",
     "printed_error",
     "tally",
 ]
 
-AGREES, BETTER, WORSE, NOT_COMPARABLE = "agrees", "better", "worse", "not comparable"
+AGREES, LOWER, HIGHER, UNDECIDED = "agrees", "lower", "higher", "undecided"
+NOT_COMPARABLE, CUT_SHORT, NOT_RUN, FAILED = "not comparable", "cut short", "not run", "failed"
 
-#: Half a unit of the second decimal.
-ROUNDING = 0.005
+#: The verdicts that decide: the headline is the share of the first among them.
+DECIDED = (AGREES, LOWER, HIGHER)
+#: The others, in the order in which they are counted.
+OTHERS = (UNDECIDED, NOT_COMPARABLE, CUT_SHORT, NOT_RUN, FAILED)
+
+#: A tolerance above this share of the printed number (and above the next) decides nothing.
+LARGEST = 0.2
+_SMALLEST_LARGEST = 0.01
+#: A paper prints ``large`` for medians above this.
+_LARGE = 1.0
 
 #: Paper -> its standard error, as a multiple of the spread that it prints.
 _SPREADS = {
@@ -57,10 +75,12 @@ _SPREADS = {
     "wenzel2019": 1.0 / math.sqrt(10.0),
     "villacampa2017": 1.0,
 }
-#: Metrics of which more is better.
-_MORE = frozenset({"accuracy", "bound"})
-#: Above this a paper prints ``large``.
-_LARGE = 1.0
+
+#: The rule, for the reader of a table.
+RULE = (
+    "Agrees: |ours − printed| ≤ t = 2 √(se² + se²) + half a printed unit; undecided: t > max(0.2 |printed|, 0.01), one "
+    "split, or no printed spread. Lower is no success. Times are not judged."
+)
 
 
 @dataclass(frozen=True)
@@ -70,190 +90,187 @@ class Verdict:
     Attributes
     ----------
     word : str
-        One of the four; empty where the paper prints no number.
+        One of those in the module's table; empty where there is nothing to judge.
     why : str
-        Of ``not comparable``.
+        What a reader must know of it: why nothing is compared, or how many of the splits it rests on.
     """
 
     word: str
     why: str = ""
 
     def __str__(self) -> str:
-        return f"{self.word}: {self.why}" if self.why else self.word
+        return ": ".join(filter(None, (self.word, self.why)))
 
 
-def printed_error(paper: str, spread: float | None) -> float:
-    """The standard error of a printed centre; 0 where no spread is printed.
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a verdict on a number of ours rests on.
+
+    Attributes
+    ----------
+    centre, error : float or None
+        Mean or median over splits, and the standard error; None where there is none.
+    finished, failed : int
+        Splits that ended well, and those that did not.
+    expected : int
+        Splits that the plan states; 0 where that is not known.
+    cut : int or None
+        How many of the finished ones :func:`is_cut_short`; None where that is not recorded.
+    in_order : bool
+        The splits are blocks in file order, so that a part of them is no sample of all.
+    apart : str
+        Why nothing is to be compared, whatever the numbers are.
+    absent : str
+        Why there are no numbers at all.
+    """
+
+    centre: float | None
+    error: float | None
+    finished: int
+    failed: int = 0
+    expected: int = 0
+    cut: int | None = 0
+    in_order: bool = False
+    apart: str = ""
+    absent: str = ""
+
+    @property
+    def part(self) -> str:
+        """``3 of 10 splits`` where not all were run; else empty."""
+        begun = self.finished + self.failed
+        return f"{begun} of {self.expected} splits" if begun < self.expected else ""
+
+
+def is_cut_short(cell: Result, paper: Limits) -> bool:
+    """Whether a finished cell ended before the paper's own run did.
+
+    That is by seconds, or by a number of iterations (the plan's limit or the method's own maximum), where the paper ran
+    to convergence or for longer.
+
+    Parameters
+    ----------
+    cell : Result
+    paper : Limits
+        What the paper's runs ended by: ``paper_limits`` of the plan.
+    """
+    if cell.stopped_by == "seconds":
+        return paper.seconds is None or (cell.limits.seconds or 0.0) < paper.seconds
+    if cell.stopped_by == "iterations":
+        own = (cell.limits.iterations, cell.settings.get("max_iterations"))
+        reached = min((int(each) for each in own if each is not None), default=int(cell.metrics.get("iterations") or 0))
+        return paper.iterations is None or reached < paper.iterations
+    return False
+
+
+def printed_error(paper: str, spread: float | None) -> float | None:
+    """The standard error of a printed centre; None where no spread is printed.
 
     A paper that is not known is taken to print standard errors.
     """
-    return 0.0 if spread is None else spread * _SPREADS.get(paper, 1.0)
+    return None if spread is None else spread * _SPREADS.get(paper, 1.0)
 
 
-def judge(
-    printed: Printed | None, *, centre: float | None, error: float | None, paper: str, incomparable: str = ""
-) -> Verdict:
+def judge(printed: Printed | None, ours: Evidence, *, paper: str) -> Verdict:
     """The verdict on one number.
 
     Parameters
     ----------
     printed : Printed or None
         None where the paper prints nothing.
-    centre, error : float or None
-        Ours and its standard error: None where there is none (no cell ended well), or a single split.
+    ours : Evidence
     paper : str
-    incomparable : str
-        Why nothing is to be compared here, whatever the numbers are.
     """
     if printed is None:
         return Verdict("")
     if printed.metric == "train_seconds":
-        return Verdict(NOT_COMPARABLE, "another machine")
-    if incomparable:
-        return Verdict(NOT_COMPARABLE, incomparable)
-    if centre is None:
-        return Verdict(NOT_COMPARABLE, "no number of ours")
+        return Verdict("", "another machine")
+    if ours.apart:
+        return Verdict(NOT_COMPARABLE, ours.apart)
+    if ours.absent:
+        return Verdict(NOT_RUN, "" if ours.absent == NOT_RUN else ours.absent)
+    if ours.failed:
+        return Verdict(FAILED, f"{ours.failed} of {ours.failed + ours.finished} splits")
+    if ours.in_order and ours.part:
+        return Verdict(NOT_COMPARABLE, f"{ours.part} in file order")
+    if ours.cut:
+        return Verdict(CUT_SHORT, f"{ours.cut} of {ours.finished} splits")
+    if ours.centre is None or not math.isfinite(ours.centre):
+        return Verdict(NOT_COMPARABLE, "no finite number of ours")
+    return Verdict(_decision(printed, ours.centre, ours.error, printed_error(paper, printed.spread)), ours.part)
+
+
+def _decision(printed: Printed, centre: float, error: float | None, printed_se: float | None) -> str:
+    """The word on a number that may be compared."""
+    if error is None:
+        return UNDECIDED
     if printed.value is None:
-        return Verdict(AGREES if centre > _LARGE else BETTER)
-    room = 2.0 * math.hypot(error or 0.0, printed_error(paper, printed.spread)) + ROUNDING
+        return AGREES if centre > _LARGE else LOWER
+    if printed_se is None:
+        return UNDECIDED
+    tolerance = 2.0 * math.hypot(error, printed_se) + 0.5 * printed.unit
     excess = centre - printed.value
-    if abs(excess) <= room:
-        return Verdict(AGREES)
-    return Verdict(BETTER if (excess > 0) == (printed.metric in _MORE) else WORSE)
+    # A number that is printed to two digits stands in binary only roughly: what lies on the edge is within.
+    if abs(excess) > tolerance * (1.0 + 1e-9):
+        return LOWER if excess < 0 else HIGHER
+    return AGREES if tolerance <= max(LARGEST * abs(printed.value), _SMALLEST_LARGEST) else UNDECIDED
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Verdicts counted.
+
+    Attributes
+    ----------
+    counts : Counter
+        Verdict -> how many.
+    reasons : Counter
+        Why of what is not comparable -> how many.
+    """
+
+    counts: Counter[str]
+    reasons: Counter[str]
+
+    @property
+    def decided(self) -> int:
+        """How many agree, are lower or higher."""
+        return sum(self.counts[word] for word in DECIDED)
+
+    @property
+    def share(self) -> float | None:
+        """The headline: agrees / (agrees + lower + higher); None where nothing is decided."""
+        return self.counts[AGREES] / self.decided if self.decided else None
+
+    @property
+    def is_short(self) -> bool:
+        """More than a fifth of what could be decided is undecided: more splits decide."""
+        return self.counts[UNDECIDED] > 0.2 * (self.decided + self.counts[UNDECIDED])
+
+    def __str__(self) -> str:
+        """In a sentence, always with all counts; empty where nothing is judged."""
+        if not self.counts:
+            return ""
+        share = "" if self.share is None else f" ({100 * self.share:.0f} %)"
+        words = (
+            f"Verdicts: {self.counts[AGREES]} of {self.decided} decided numbers agree with what is printed{share}, "
+            f"{self.counts[LOWER]} are lower and {self.counts[HIGHER]} higher; "
+            + ", ".join(f"{word} {self.counts[word]}" for word in OTHERS)
+        )
+        if self.reasons:
+            words += " (not comparable: " + ", ".join(f"{why} {count}" for why, count in self.reasons.items()) + ")"
+        words += "."
+        if self.is_short:
+            words += " More than a fifth is undecided: more splits decide."
+        return words
+
+
+def headline(verdicts: Iterable[Verdict]) -> Headline:
+    """Count verdicts; those without a word are none."""
+    given = [each for each in verdicts if each.word]
+    return Headline(
+        Counter(each.word for each in given), Counter(each.why for each in given if each.word == NOT_COMPARABLE)
+    )
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
-    """All verdicts of a table in a sentence; empty where nothing is printed."""
-    given = [each for each in verdicts if each.word]
-    if not given:
-        return ""
-    counts = Counter(each.word for each in given)
-    judged = sum(counts[word] for word in (AGREES, BETTER, WORSE))
-    words = (
-        f"Verdicts: of {judged} comparable numbers {counts[AGREES]} agree with what is printed, {counts[BETTER]} are "
-        f"better and {counts[WORSE]} worse"
-    )
-    if judged:
-        words += f" ({100 * (counts[AGREES] + counts[BETTER]) / judged:.0f} % agree or better)"
-    reasons = Counter(each.why for each in given if each.word == NOT_COMPARABLE)
-    if reasons:
-        words += "; not comparable: " + ", ".join(f"{why} {count}" for why, count in reasons.items())
-    return words + "."
-
-
-_WIDTHS = {"sd": 1.0, "2sd": 2.0, "se": 1.0, "2se": 2.0}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One number and what is printed for it.
-
-    Attributes
-    ----------
-    centre, spread, error : float or None
-        Ours; the spread as the plan asks for it, and the standard error. None where there is none.
-    printed : Printed or None
-    verdict : Verdict
-    """
-
-    centre: float | None
-    spread: float | None
-    error: float | None
-    printed: Printed | None
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
-class BlockNumbers:
-    """A block with its numbers.
-
-    Attributes
-    ----------
-    block : Block
-    expected, finished, failed : int
-        Cells that the block has (0 where that is not known), and those that ended well or not.
-    absent : str
-        Why there are no numbers at all: the data cannot be had, or nothing has been run.
-    entries : mapping
-        Metric -> its number.
-    processors : tuple of str
-        Where its finished cells ran.
-    """
-
-    block: Block
-    expected: int
-    finished: int
-    failed: int
-    absent: str
-    entries: Mapping[str, Entry]
-    processors: tuple[str, ...]
-
-    @property
-    def note(self) -> str:
-        """What a reader must know of the number of cells: ``failed 1/10``, ``3 of 10 splits``; else empty."""
-        words = []
-        if self.failed:
-            words.append(f"failed {self.failed}/{self.finished + self.failed}")
-        if 0 < self.finished + self.failed < self.expected:
-            words.append(f"{self.finished + self.failed} of {self.expected} splits")
-        return ", ".join(words)
-
-
-def entries_of(plan: Plan, cells: Sequence[PlanResult]) -> list[BlockNumbers]:
-    """Every block of a plan with its numbers, in the plan's order.
-
-    Parameters
-    ----------
-    plan : Plan
-    cells : sequence of PlanResult
-
-    Raises
-    ------
-    UsageError
-        The printed numbers cannot be read.
-    """
-    printed = read_published(plan)
-    own: dict[tuple[int, int], list[PlanResult]] = defaultdict(list)
-    for cell in cells:
-        own[cell.shown.position].append(cell)
-    return [_block_numbers(plan, block, own[block.position], printed) for block in blocks(plan)]
-
-
-def _block_numbers(plan: Plan, block: Block, cells: Sequence[PlanResult], printed: Sequence[Printed]) -> BlockNumbers:
-    finished = [cell for cell in cells if cell.finished]
-    failed = len(cells) - len(finished)
-    count = cells[0].split.count if cells else 0
-    absent = "" if cells else "no data" if block.dataset in plan.missing else "not run"
-    incomparable = (
-        ("quick form" if plan.reduction.words else "")
-        or (plan.override(block.dataset).incomparable or "")
-        or absent
-        or (f"failed {failed}/{len(cells)}" if failed else "")
-    )
-    entries = {}
-    for metric in plan.metrics:
-        centre, spread, error = _numbers(plan, [value_of(cell, metric) for cell in finished])
-        one = find_printed(printed, plan, block, metric)
-        verdict = judge(one, centre=centre, error=error, paper=plan.paper, incomparable=incomparable)
-        entries[metric] = Entry(centre, spread, error, one, verdict)
-    return BlockNumbers(
-        block=block,
-        expected=min(count, block.splits or count),
-        finished=len(finished),
-        failed=failed,
-        absent=absent,
-        entries=entries,
-        processors=tuple(processors_of(finished)),
-    )
-
-
-def _numbers(plan: Plan, values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:
-    known = statistics(values)
-    mean, sd = known["mean"], known["sd"]
-    if mean is None:
-        return None, None, None
-    centre = mean if plan.centre == "mean" else median(value for value in values if value is not None)
-    if sd is None:
-        return centre, None, None
-    error = sd / math.sqrt(len(values))
-    return centre, _WIDTHS[plan.spread] * (error if plan.spread.endswith("se") else sd), error
+    """All verdicts of a table in a sentence; empty where nothing is judged."""
+    return str(headline(verdicts))

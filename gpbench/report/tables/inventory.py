@@ -9,9 +9,10 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from gpbench.errors import GpbenchError
+from gpbench.errors import GpbenchError, MissingExtra
 from gpbench.report.text import columns, printable
 from gpbench.terminal import duration
+from gpbench.toml import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -109,7 +110,7 @@ def plan_facts(folder: Path) -> tuple[list[Facts], list[str]]:
     """Facts of the plans ``PAPER/ITEM.toml`` in a folder, and a sentence for each that cannot be read.
 
     ``seconds`` is the estimate of :mod:`gpbench.bench.plan.estimate`; `gpbench reproduce PLAN --dry-run` looks at
-    stored cells too.
+    stored cells too. ``needs`` is the extra that must be installed first, without which cells are not counted.
     """
     from gpbench.bench.plan.blocks import runnable  # noqa: PLC0415  # lists of methods and data sets need no plans
     from gpbench.bench.plan.estimate import estimate  # noqa: PLC0415
@@ -121,6 +122,9 @@ def plan_facts(folder: Path) -> tuple[list[Facts], list[str]]:
         try:
             plan = read_plan(path, id=name)
             estimates = estimate([(block, []) for block in runnable(plan)])
+        except MissingExtra as error:
+            facts.append(_without(error.extra, path, name))
+            continue
         except GpbenchError as error:
             problems.append(f"plan {name}: {error}")
             continue
@@ -135,9 +139,26 @@ def plan_facts(folder: Path) -> tuple[list[Facts], list[str]]:
                 "methods": [each.name for each in plan.methods],
                 "cells": sum(each.cells for each in estimates),
                 "seconds": None if None in known else sum(seconds for seconds in known if seconds is not None),
+                "needs": None,
             }
         )
     return facts, problems
+
+
+def _without(extra: str, path: Path, name: str) -> Facts:
+    """What is known of a plan whose methods cannot be loaded without an extra."""
+    top = read_toml(path, what="the plan")
+    return {
+        "id": name,
+        "title": top.text("title"),
+        "paper": top.text("paper", path.parent.name),
+        "render": top.text("render", "table"),
+        "datasets": list(top.texts("datasets", ())),
+        "methods": list(top.tables("methods")),
+        "cells": None,
+        "seconds": None,
+        "needs": extra,
+    }
 
 
 def method_table(facts: Sequence[Facts]) -> list[str]:
@@ -204,8 +225,12 @@ def plan_table(facts: Sequence[Facts]) -> list[str]:
     rows = [("plan", "data sets", "methods", "cells", "about", "title")]
     rows += [
         (
-            *(each["id"], str(len(each["datasets"])), str(len(each["methods"])), f"{each['cells']:,}"),
-            *("?" if each["seconds"] is None else duration(each["seconds"]), each["title"]),
+            *(each["id"], str(len(each["datasets"])), str(len(each["methods"]))),
+            "?" if each["cells"] is None else f"{each['cells']:,}",
+            "?" if each["seconds"] is None else duration(each["seconds"]),
+            each["title"]
+            if each["needs"] is None
+            else f'{each["title"]} (pip install "gpbench[{each["needs"]}]" first)',
         )
         for each in facts
     ]

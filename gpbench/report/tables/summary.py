@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
+from gpbench.bench.metrics import metrics
 from gpbench.report.groups import Group, group_cells
 
 if TYPE_CHECKING:
@@ -32,9 +33,12 @@ class Row(TypedDict):
 
     ``method_label`` and ``dataset_label`` are the ids with what tells rows of one id apart. ``cells`` counts the failed
     ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
-    ended their training. ``brier`` and ``ece`` are known for cells from :func:`gpbench.report.scores.with_scores`.
+    ended their training. ``brier``, ``ece``, ``auc`` and
+    ``average_precision`` (two classes) are known for cells from :func:`gpbench.report.scores.with_scores`.
     ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
-    ``jobs`` is the largest number of cells that ran at once.
+    ``jobs`` is the largest number of cells that ran at once; ``disturbed`` says what the clocks have against the times;
+    ``decisions`` what preparation decided about the data set by itself; ``more`` has third parties' metrics, where
+    there are any.
     """
 
     dataset: str
@@ -52,10 +56,15 @@ class Row(TypedDict):
     error: Statistics
     brier: Statistics
     ece: Statistics
+    auc: Statistics
+    average_precision: Statistics
     train_seconds: Statistics
     processors: list[str]
     threads: list[int]
     jobs: int
+    decisions: list[str]
+    disturbed: list[str]
+    more: NotRequired[dict[str, Statistics]]
 
 
 def summarise(cells: Iterable[Result]) -> list[Row]:
@@ -105,7 +114,7 @@ def _row(group: Group) -> Row:
     finished = group.finished
     outcomes = Counter(cell.status for cell in group.cells)
     timed = len(group.processors) == len(group.threads) == 1
-    return {
+    row: Row = {
         "dataset": group.dataset,
         "dataset_label": group.dataset_label,
         "method": group.method,
@@ -121,11 +130,18 @@ def _row(group: Group) -> Row:
         "error": statistics([cell.metrics["error"] for cell in finished]),
         "brier": statistics([cell.metrics.get("brier") for cell in finished]),
         "ece": statistics([cell.metrics.get("ece") for cell in finished]),
+        "auc": statistics([cell.metrics.get("auc") for cell in finished]),
+        "average_precision": statistics([cell.metrics.get("average_precision") for cell in finished]),
         "train_seconds": statistics([cell.metrics["train_seconds"] for cell in finished if timed]),
         "processors": group.processors,
         "threads": group.threads,
         "jobs": max((cell.jobs for cell in finished), default=1),
+        "disturbed": group.disturbed,
+        "decisions": list(dict.fromkeys(words for cell in group.cells for words in cell.decisions)),
     }
+    if metrics():
+        row["more"] = {name: statistics([cell.metrics.get(name) for cell in finished]) for name in metrics()}
+    return row
 
 
 def _problem(cell: Result) -> str:

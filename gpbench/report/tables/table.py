@@ -9,10 +9,13 @@ holds every number in full. Times are left out where they come from different pr
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
+from gpbench.bench.metrics import metrics as third_party
 from gpbench.errors import unknown_name
 from gpbench.report.tables.summary import Row, Statistics, processors
 from gpbench.report.text import columns, csv_text, escape_latex, escape_markdown, printable
@@ -29,7 +32,15 @@ ENDINGS = {"text": ".txt", "csv": ".csv", "markdown": ".md", "latex": ".tex"}
 NONE = "–"
 
 #: Metric -> head of its column.
-METRICS = {"nll": "NLL", "error": "error", "brier": "Brier", "ece": "ECE", "train_seconds": "train (s)"}
+METRICS = {
+    "nll": "NLL",
+    "error": "error",
+    "brier": "Brier",
+    "ece": "ECE",
+    "auc": "AUC",
+    "average_precision": "AP",
+    "train_seconds": "train (s)",
+}
 #: The metrics that are shown unless others are asked for.
 SHOWN = ("nll", "error", "train_seconds")
 
@@ -37,7 +48,14 @@ _MEANINGS = {
     "nll": "NLL: mean negative log predictive probability of the test targets, in nats.",
     "brier": "Brier: mean squared distance of the probabilities from the targets; two classes: of the second class.",
     "ece": "ECE: expected calibration error of the predicted class, in 15 bins of equal width.",
+    "auc": "AUC: area under the ROC curve of the second class; more is better.",
+    "average_precision": "AP: average precision of the second class; more is better.",
 }
+
+#: Of these, what is no time.
+_SCORES: tuple[Literal["nll", "error", "brier", "ece", "auc", "average_precision"], ...] = (
+    "nll", "error", "brier", "ece", "auc", "average_precision",
+)  # fmt: skip
 
 #: What ends training short of convergence.
 _LIMITS = ("iterations", "seconds")
@@ -95,16 +113,17 @@ def display(summary: Sequence[Row], *, metrics: Sequence[str] = SHOWN) -> Displa
     winners = _best(summary) if "nll" in metrics else set()
     timed = len(processors(summary)) <= 1
     shown = [name for name in metrics if timed or name != "train_seconds"]
+    meanings = {**_MEANINGS, **{name: metric.meaning for name, metric in third_party().items()}}
     lines = []
     for index, row in enumerate(summary):
         numbers = [_number(row, name, best=index in winners) for name in shown]
         lines.append(Line((row["dataset_label"], row["method_label"], _split(row), _count(row)), tuple(numbers)))
     return Display(
         word_heads=("data set", "method", "split", "cells"),
-        number_heads=tuple(METRICS[name] for name in shown),
+        number_heads=tuple(METRICS.get(name, name) for name in shown),
         lines=tuple(lines),
         best="lowest mean NLL of the data set" if winners else "",
-        notes=(*(_MEANINGS[name] for name in shown if name in _MEANINGS), *_notes(summary, metrics)),
+        notes=(*(meanings[name] for name in shown if name in meanings), *_notes(summary, metrics)),
     )
 
 
@@ -159,7 +178,8 @@ def _rounded(values: Statistics, decimals: int, *, best: bool = False) -> Number
 def _number(row: Row, metric: str, *, best: bool) -> Number:
     if metric == "train_seconds":
         return _seconds(row["train_seconds"])
-    values: dict[str, Statistics] = {name: row[name] for name in ("nll", "error", "brier", "ece")}
+    values: dict[str, Statistics] = {name: row[name] for name in _SCORES}
+    values |= row.get("more", {})
     return _rounded(values[metric], 4, best=best and metric == "nll")
 
 
@@ -173,6 +193,9 @@ def _notes(summary: Sequence[Row], metrics: Sequence[str]) -> list[str]:
     for row in summary:
         where = _where(row)
         notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
+    # What was done to the data, once for each data set.
+    done = {row["dataset_label"]: row["decisions"] for row in summary if row["decisions"]}
+    notes += [f"{name}: {words}." for name, said in done.items() for words in said]
     return notes
 
 
@@ -187,6 +210,7 @@ def _time_notes(summary: Sequence[Row]) -> list[str]:
         if jobs > 1:
             notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
         notes += _thread_notes(summary)
+        notes += [f"{_where(row)}: {words}." for row in summary for words in row["disturbed"]]
     return notes
 
 
@@ -227,6 +251,7 @@ def table(
     *,
     format: str = "text",  # noqa: A002  # named as on the command line
     metrics: Sequence[str] = SHOWN,
+    width: int | None = None,
 ) -> str:
     """A summary as a table, ending in a newline.
 
@@ -238,6 +263,8 @@ def table(
         One of :data:`ENDINGS`.
     metrics : sequence of str
         Columns of numbers, of :data:`gpbench.report.tables.table.METRICS`; csv has them all.
+    width : int, optional
+        Of the terminal, for text: the table then fits it as well as can be.
 
     Raises
     ------
@@ -245,20 +272,93 @@ def table(
         An unknown format or metric.
     """
     for name in metrics:
-        if name not in METRICS:
-            raise unknown_name("metric", name, METRICS)
+        if name not in METRICS and name not in third_party():
+            raise unknown_name("metric", name, [*METRICS, *third_party()])
     if format not in ENDINGS:
         raise unknown_name("table format", format, ENDINGS)
+    if format == "text":
+        return _text(display(summary, metrics=metrics), width)
     return _csv(summary) if format == "csv" else RENDERERS[format](display(summary, metrics=metrics))
 
 
-def _text(shown: Display) -> str:
+def _text(shown: Display, width: int | None = None) -> str:
+    """As text; within a width where one is given and can be held: less is then said in the rows, and notes are wrapped.
+
+    In this order: columns that are the same in all rows go below the table; three digits after the point, then two;
+    a block for each data set.
+    """
+    if width is None:
+        return _plain(shown)
+    forms = [shown, short := _without_constants(shown), three := _fewer_digits(short, 3), _fewer_digits(three, 2)]
+    for form in forms:
+        if _width(_plain(form, notes=False)) <= width:
+            return _plain(form, wrap=width)
+    return _blocks(three if _width(_blocks(three, notes=False)) <= width else forms[-1], wrap=width)
+
+
+def _width(text: str) -> int:
+    return max(map(len, text.splitlines()), default=0)
+
+
+def _plain(shown: Display, *, notes: bool = True, wrap: int | None = None) -> str:
     numbers = [_aligned(shown, index) for index in range(len(shown.number_heads))]
     body = [(*map(printable, line.words), *(column[row] for column in numbers)) for row, line in enumerate(shown.lines)]
     head, *laid = columns([(*map(printable, shown.word_heads), *shown.number_heads), *body])
     rule = "─" * max(map(len, [head, *laid]))
+    return "\n".join([head, rule, *laid, rule, *(_below(shown, wrap) if notes else [])]) + "\n"
+
+
+def _below(shown: Display, wrap: int | None) -> list[str]:
     best = [f"* {shown.best}."] if shown.best else []
-    return "\n".join([head, rule, *laid, rule, *best, *map(printable, shown.notes)]) + "\n"
+    lines = [*best, *map(printable, shown.notes)]
+    if wrap is None:
+        return lines
+    return [part for line in lines for part in textwrap.wrap(line, wrap, subsequent_indent="  ")]
+
+
+def _without_constants(shown: Display) -> Display:
+    """Split and cells, where they are the same in all rows, said once below."""
+    same = [
+        index
+        for index, head in enumerate(shown.word_heads)
+        if head not in ("data set", "method") and len({line.words[index] for line in shown.lines}) == 1
+    ]
+    if not same:
+        return shown
+    said = ", ".join(f"{shown.word_heads[index]} {shown.lines[0].words[index]}" for index in same)
+    kept = [index for index in range(len(shown.word_heads)) if index not in same]
+    return replace(
+        shown,
+        word_heads=tuple(shown.word_heads[index] for index in kept),
+        lines=tuple(replace(line, words=tuple(line.words[index] for index in kept)) for line in shown.lines),
+        notes=(f"In all rows: {said}.", *shown.notes),
+    )
+
+
+def _fewer_digits(shown: Display, digits: int) -> Display:
+    def cut(text: str) -> str:
+        found = _NUMERAL.fullmatch(text)
+        return f"{float(text):.{digits}f}" if found and len(text.partition(".")[2]) > digits else text
+
+    def shorter(number: Number) -> Number:
+        return replace(number, mean=cut(number.mean), sd=None if number.sd is None else cut(number.sd))
+
+    return replace(shown, lines=tuple(replace(line, numbers=tuple(map(shorter, line.numbers))) for line in shown.lines))
+
+
+def _blocks(shown: Display, *, notes: bool = True, wrap: int | None = None) -> str:
+    """A block for each data set, whose name stands above it."""
+    if shown.word_heads[:1] != ("data set",):
+        return _plain(shown, notes=notes, wrap=wrap)
+    rows: dict[str, list[Line]] = defaultdict(list)
+    for line in shown.lines:
+        rows[line.words[0]].append(replace(line, words=line.words[1:]))
+    parts = [
+        f"{printable(name)}\n"
+        + _plain(replace(shown, word_heads=shown.word_heads[1:], lines=tuple(lines)), notes=False)
+        for name, lines in rows.items()
+    ]
+    return "\n".join([*parts, *(["\n".join(_below(shown, wrap)) + "\n"] if notes else [])])
 
 
 def _aligned(shown: Display, index: int) -> list[str]:
@@ -288,28 +388,53 @@ def _markdown(shown: Display) -> str:
     return "\n".join([*written, "", *best, *(f"- {escape_markdown(note)}" for note in shown.notes)]) + "\n"
 
 
+_NUMERAL = re.compile(r"-?\d+(\.\d+)?")
+
+
 def _latex(shown: Display) -> str:
+    """A tabular of booktabs' rules and siunitx's columns, no wider than the line; what it needs is said on top."""
     best = [f"% bold: {shown.best}"] if shown.best else []
-    kinds = "l" * len(shown.word_heads) + "r" * len(shown.number_heads)
-    heads = (*map(escape_latex, shown.word_heads), *shown.number_heads)
+    kinds = "l" * len(shown.word_heads) + "".join(_kind(shown, index) for index in range(len(shown.number_heads)))
+    heads = (*map(escape_latex, shown.word_heads), *(f"{{{escape_latex(head)}}}" for head in shown.number_heads))
     written = [
+        r"% \usepackage{booktabs, graphicx, siunitx}",
         *best,
         *(f"% {printable(note)}" for note in shown.notes),
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        r"\sisetup{separate-uncertainty, table-align-uncertainty, detect-weight}%",
         rf"\begin{{tabular}}{{{kinds}}}",
-        r"\hline",
+        r"\toprule",
         " & ".join(heads) + r" \\",
-        r"\hline",
+        r"\midrule",
     ]
     for line in shown.lines:
-        cells = [escape_latex(word) for word in line.words]
-        for number in line.numbers:
-            if number.mean == NONE:
-                cells.append("--")
-                continue
-            mean = rf"\mathbf{{{number.mean}}}" if number.best else number.mean
-            cells.append(f"${mean}$" if number.sd is None else rf"${mean} \pm {number.sd}$")
+        cells = [*map(escape_latex, line.words), *map(_latex_number, line.numbers)]
         written.append(" & ".join(cells) + r" \\")
-    return "\n".join([*written, r"\hline", r"\end{tabular}"]) + "\n"
+    return "\n".join([*written, r"\bottomrule", r"\end{tabular}}"]) + "\n"
+
+
+def _latex_number(number: Number) -> str:
+    if number.mean == NONE:
+        return "{--}"
+    if not _NUMERAL.fullmatch(number.mean) or (number.sd is not None and not _NUMERAL.fullmatch(number.sd)):
+        words = escape_latex(number.mean if number.sd is None else f"{number.mean} ± {number.sd}")
+        return f"{{{words}}}".replace("±", r"$\pm$")
+    mean = rf"\bfseries {number.mean}" if number.best else number.mean
+    return mean if number.sd is None else rf"{mean} \pm {number.sd}"
+
+
+def _kind(shown: Display, index: int) -> str:
+    """Siunitx's column for numbers: digits before and after the point, and those of the standard deviation."""
+    numbers = [line.numbers[index] for line in shown.lines]
+    means = [number.mean for number in numbers if _NUMERAL.fullmatch(number.mean)]
+    if not means:
+        return "r"
+    parts = [mean.lstrip("-").partition(".") for mean in means]
+    before, after = (max(len(part[side]) for part in parts) for side in (0, 2))
+    sign = "-" if any(mean.startswith("-") for mean in means) else ""
+    whole = [len(number.sd.partition(".")[0].lstrip("0")) for number in numbers if number.sd is not None]
+    spread = f"({max(whole) + after or 1})" if whole else ""
+    return f"S[table-format={sign}{before}.{after}{spread}]"
 
 
 def _csv(summary: Sequence[Row]) -> str:
@@ -317,7 +442,7 @@ def _csv(summary: Sequence[Row]) -> str:
     rows: list[list[object]] = [
         [
             *("dataset", "dataset_label", "method", "method_label", "split", "seeds", "cells", "failed", "stopped_by"),
-            *("nll_mean", "nll_sd", "error_mean", "error_sd", "brier_mean", "brier_sd", "ece_mean", "ece_sd"),
+            *(f"{name}_{part}" for name in _SCORES for part in ("mean", "sd")),
             *("train_seconds_mean", "train_seconds_sd"),
             *("processors", "threads", "jobs"),
         ]
@@ -325,7 +450,7 @@ def _csv(summary: Sequence[Row]) -> str:
     for row in summary:
         seconds: Statistics = row["train_seconds"] if timed else {"mean": None, "sd": None}
         stopped_by = "; ".join(f"{reason} {count}" for reason, count in row["stopped_by"].items())
-        statistics = (row["nll"], row["error"], row["brier"], row["ece"], seconds)
+        statistics = (*(row[name] for name in _SCORES), seconds)
         rows.append(
             [
                 *(row["dataset"], row["dataset_label"], row["method"], row["method_label"], row["split"]),

@@ -21,7 +21,7 @@ from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.optimize.maximise import Point, maximise
 from gpbench.schemes import settings
-from gpbench.schemes.base import Training, run_training, setting
+from gpbench.schemes.base import StopTraining, Training, run_training, setting
 from gpbench.schemes.settings import FROM, LEARNING, KernelSettings, check_ep_targets
 
 if TYPE_CHECKING:
@@ -215,7 +215,18 @@ class EvidenceTraining(Training):
         self._fixed_point = scheme.fixed_point(classes)
         self.updates = self.unsettled = 0
         self._sites = evidence.sites
-        self.best = self._settle(evidence.unknowns.x, None)
+        self.best: Settled
+
+    def begin(self) -> None:
+        """EP at the first hyper-parameters; where that is stopped, the posterior of the sites that it has come to."""
+        start = self._evidence.unknowns.x
+        try:
+            self.best = self._settle(start, None)
+        except StopTraining:
+            brief = replace(self._fixed_point, limit=0)  # no update: the posterior that these sites make
+            values = self._evidence.unknowns.values(start)
+            self.best = self._evidence.at(values, sites=self._sites, search=brief, jitters=None, check=lambda: None)
+            raise
 
     def train(self) -> StoppedBy:
         """Search until nothing is gained or the evaluations are used up."""
@@ -299,6 +310,10 @@ class EvidenceTraining(Training):
 
     def _run(self, x: Array, sites: Array, search: FixedPointSearch, jitters: Sequence[float] | None) -> Settled:
         values = self._evidence.unknowns.values(np.array(x))
-        state = self._evidence.at(values, sites=sites, search=search, jitters=jitters, check=self.trainer.check)
+        try:
+            state = self._evidence.at(values, sites=sites, search=search, jitters=jitters, check=self.trainer.check)
+        except StopTraining:
+            self._sites = sites if search.reached is None else search.reached
+            raise
         self.updates += state.outcome.iterations
         return state

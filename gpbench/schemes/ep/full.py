@@ -64,6 +64,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EP", "FullEP"]
 
+_BETWEEN_CHECKS = 50
+"""Sites updated one after the other between two looks at the limits."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EP(EPScheme):
@@ -254,7 +257,7 @@ class FullEP:
     def _sweep(self, x: Array, search: FixedPointSearch) -> FixedPointOutcome:
         """Sequential updates; what ends them is the parallel update's change after each sweep."""
         n, x = len(self._y), x.copy()
-        change = math.inf
+        change, search.reached = math.inf, x
         for iteration in range(1, search.limit + 1):
             target, weights = self._update(x)
             change = float(np.max(weights * np.abs(target - x)))
@@ -263,6 +266,8 @@ class FullEP:
             covariance, mean = self._K - self._V.T @ self._V, self.mean.copy()
             covariance = np.asfortranarray(covariance)
             for i in range(n):
+                if i % _BETWEEN_CHECKS == 0:
+                    self._check()
                 column = covariance[:, i].copy()
                 at = slice(i, i + 1)
                 mu, var = mean[at], column[at]

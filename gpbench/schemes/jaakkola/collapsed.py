@@ -133,11 +133,8 @@ class Pending:
     def add(self, T: Array, variance: Array, rows: Quadratic, *, remainder: Array) -> None:
         """Add rows with features T (b, M), prior variance κ and what is left of it, κ̃, each (b,)."""
         self.sums.add(T, weights=rows.d, targets=rows.c)
-        self.constant += float(rows.a.sum())
-        if self.tight:
-            self.constant -= 0.5 * float(np.log1p(rows.d * remainder).sum())
-        else:
-            self.constant -= 0.5 * float(rows.d @ variance)
+        left = np.log1p(rows.d * remainder).sum() if self.tight else rows.d @ variance
+        self.constant += float(rows.a.sum() - 0.5 * left)
 
 
 def finish(pending: Pending) -> Collapsed:
@@ -151,9 +148,8 @@ def finish(pending: Pending) -> Collapsed:
     q = GaussianQ.of_sites(pending.sums.G, pending.sums.r)
     explained = trsv(q.root, pending.sums.r)
     # Σ d κ̃ = Σ d κ - Σ d |t|², and Σ d |t|² is the trace of Tᵀ diag(d) T
-    value = pending.constant + 0.5 * float(explained @ explained)
-    if not pending.tight:
-        value += 0.5 * float(np.trace(pending.sums.G))
+    trace = 0.0 if pending.tight else np.trace(pending.sums.G)
+    value = pending.constant + 0.5 * float(trace + explained @ explained)
     return Collapsed(value - q.log_root, q, pending.sums)
 
 

@@ -164,13 +164,14 @@ class _Inner:
         jitter: float | None,
         warm: FullKL | None,
         check: Callable[[], None],
+        brief: bool = False,
     ) -> FullKL:
         return best_gaussian(
             Prior(kernel, self._X, jitter=jitter),
             self._y,
             self._likelihood,
             tolerance=self._scheme.inner_tolerance,
-            limit=self._scheme.inner_iterations,
+            limit=1 if brief else self._scheme.inner_iterations,
             start=None if warm is None else (warm.alpha, warm.lam),
             check=check,
         )

@@ -161,10 +161,11 @@ class _Inner:
         jitter: float | None,
         warm: MeanField | None,
         check: Callable[[], None],
+        brief: bool = False,
     ) -> MeanField:
         scheme = self._scheme
         rows = mean_field_rows(Basis(kernel, Z, jitter=jitter), self._X, self._y, size=scheme.block_rows)
-        tolerance, limit = scheme.inner_tolerance, scheme.inner_iterations
+        tolerance, limit = scheme.inner_tolerance, 1 if brief else scheme.inner_iterations
         if scheme.inner == "newton":
             m_w = None if warm is None else warm.m_w
             return newton(rows, tolerance=tolerance, limit=limit, m_w=m_w, check=check)

@@ -19,7 +19,7 @@ import numpy as np
 from gpbench.model.linalg import add_to_diagonal, potrf, trsv
 from gpbench.optimize.maximise import LOG_BOUND, Point, maximise
 from gpbench.optimize.unknowns import Part, Unknowns
-from gpbench.schemes.base import Training
+from gpbench.schemes.base import StopTraining, Training
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,16 @@ S = TypeVar("S", bound=Solved)
 class Inner(Protocol[S]):
     """The inner problem."""
 
-    def solve(self, kernel: Kernel, Z: Array, *, jitter: float | None, warm: S | None, check: Callable[[], None]) -> S:
+    def solve(
+        self,
+        kernel: Kernel,
+        Z: Array,
+        *,
+        jitter: float | None,
+        warm: S | None,
+        check: Callable[[], None],
+        brief: bool = False,
+    ) -> S:
         """Maximise over q.
 
         Parameters
@@ -80,6 +89,8 @@ class Inner(Protocol[S]):
             Where to start.
         check : callable
             To be called now and then in a long loop: raises StopTraining past a limit.
+        brief : bool
+            One step alone, for a state to predict from.
 
         Raises
         ------
@@ -131,7 +142,19 @@ class NestedTraining(Training, Generic[S]):
             Z=Part(value=Z, free=learn_Z),
         )
         self._inner_steps = self._unsettled = 0
-        self._best = self._latest = self._solve(self._unknowns.x, jitter=None, warm=None)
+        self._best: S
+        self._latest: S
+
+    def begin(self) -> None:
+        """The inner optimum at the start; where that is stopped, one step towards it."""
+        start = self._unknowns.x
+        try:
+            self._best = self._latest = self._solve(start, jitter=None, warm=None)
+        except StopTraining:
+            at = self._unknowns.values(start)
+            kernel, Z = self._kernel.with_theta(at["theta"]), np.array(at["Z"])
+            self._best = self._inner.solve(kernel, Z, jitter=None, warm=None, check=lambda: None, brief=True)
+            raise
 
     def train(self) -> StoppedBy:
         """Search until nothing is gained or the evaluations are used up."""

@@ -119,6 +119,7 @@ class _Inner:
         jitter: float | None,
         warm: SparseMAP | None,
         check: Callable[[], None],
+        brief: bool = False,
     ) -> SparseMAP:
         scheme = self._scheme
         return sparse_map(
@@ -126,7 +127,7 @@ class _Inner:
             self._X,
             self._y,
             tolerance=scheme.inner_tolerance,
-            limit=scheme.inner_iterations,
+            limit=1 if brief else scheme.inner_iterations,
             m_w=None if warm is None else warm.q.mean,
             size=scheme.block_rows,
             check=check,

@@ -94,6 +94,8 @@ class Hyperparameters:
         Where it begins; empty where nothing is learned.
     parts : list of slice
         The part of each latent function in p.
+    lengthscales : list of (l,)
+        Where the length scales of each latent function stand in p; empty where they are fixed.
     """
 
     def __init__(self, kernel: Kernel, Z: Sequence[Array], *, theta: bool, inducing: bool) -> None:
@@ -110,6 +112,8 @@ class Hyperparameters:
         places = [self._unknowns.place(own_theta) for own_theta, _ in self._names]
         self._bounded = [(at, low[at], high[at]) for at in places]  # the rest, as long as Z, has no bounds
         self.p = self._unknowns.x
+        which = np.array(["lengthscales" in name for name in kernel.names])
+        self.lengthscales = [at.start + np.flatnonzero(which[: at.stop - at.start]) for at in places]
         sizes = [theta * kernel.theta.size + inducing * each.size for each in Z]
         self.parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
 
@@ -226,7 +230,7 @@ class BatchTraining(MGPCTraining):
                 damping=self.damping.value, tolerance=scheme.ep_tolerance, limit=scheme.ep_iterations
             )
         self._restarts = 0
-        self._rates = SignRates.of(scheme, self.p.size)
+        self._rates = SignRates.of(scheme, self.hyper)
         self._x = self._factors.start()
         self._ep = self._ep_at(self.p)
         self._now: Evaluation | None = None
@@ -337,23 +341,43 @@ class SignRates:
         Ratio by which a rate grows.
     longest : float
         Largest absolute step of a parameter.
+    summed : sequence of (l,), optional
+        Parameters whose last gradients are compared with the sum of their gradients, together for each entry, instead
+        of each with its own: what the authors' released code does with the length scales of a class, so that the rates
+        of those that move against the sum are halved at each iteration.
     """
 
     SHRINK, MOST = 0.5, 1.0
 
-    def __init__(self, size: int, *, first: float = 0.01, growth: float = 1.02, longest: float = np.inf) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        first: float = 0.01,
+        growth: float = 1.02,
+        longest: float = np.inf,
+        summed: Sequence[Index] = (),
+    ) -> None:
         self.rates = np.full(size, first)
-        self._growth, self._longest = growth, longest
+        self._growth, self._longest, self._summed = growth, longest, summed
         self._last = np.zeros(size)
 
     @classmethod
-    def of(cls, scheme: MGPCScheme, size: int) -> Self:
+    def of(cls, scheme: MGPCScheme, hyper: Hyperparameters) -> Self:
         """As the settings have them."""
-        return cls(size, first=scheme.rate, growth=scheme.growth, longest=scheme.longest_step)
+        return cls(
+            hyper.p.size,
+            first=scheme.rate,
+            growth=scheme.growth,
+            longest=scheme.longest_step,
+            summed=hyper.lengthscales if scheme.lengthscale_rates == "summed" else (),
+        )
 
     def step(self, gradient: Array) -> Array:
         """What to add to the parameters, shape (size,), given the ascent gradient there."""
         agree = gradient * self._last
+        for at in self._summed:
+            agree[at] = gradient[at].sum() * self._last[at]
         self.rates[agree > 0] *= self._growth
         self.rates[agree < 0] *= self.SHRINK
         np.minimum(self.rates, self.MOST, out=self.rates)

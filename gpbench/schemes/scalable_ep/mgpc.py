@@ -92,6 +92,12 @@ class MGPCScheme(GPSettings):
     growth: float = setting(
         1.1, "batch: ratio by which rates of ascent grow (1.02 in villacampa2017)", minimum=1.0, maximum=2.0
     )
+    lengthscale_rates: str = setting(
+        "own",
+        "batch: a length scale's rate follows the sign of its own gradient, or of its class's sum, as the authors' "
+        "released code has it",
+        choices=("own", "summed"),
+    )
     longest_step: float = setting(
         0.5, "batch: largest step of a log hyper-parameter or a scaled inducing input", minimum=1e-6, maximum=1e6
     )

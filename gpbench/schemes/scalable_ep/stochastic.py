@@ -361,7 +361,7 @@ class _CarriedTraining(MGPCTraining):
         self._steps: _Steps
         self.held_out: Index | None = None
         if all_rows:
-            self._steps = SignRates.of(scheme, self.p.size)
+            self._steps = SignRates.of(scheme, self.hyper)
             if self.learns:
                 self.trainer.rule = EvidenceRule(lambda: self._log_z, tolerance=scheme.value_tolerance)
             return

@@ -6,10 +6,13 @@ import pytest
 
 from gpbench.bench.derived import stored
 from gpbench.bench.derived.stored import STEPS, derive, step_of, stored_arrays
-from gpbench.bench.execution import executor
+from gpbench.bench.division import divide
+from gpbench.bench.execution import Serial
 from gpbench.bench.plan.plan import RENDERINGS, Reduction
 from gpbench.bench.plan.read import read_plan
-from gpbench.bench.plan.run import PlanCells, look_up, run_plan
+from gpbench.bench.plan.run import PlanCells, look_up, run_plan, source_of
+from gpbench.bench.runner import inducing_rule
+from gpbench.bench.sources import opened
 from gpbench.bench.store import Store
 from gpbench.config import load_config
 from gpbench.errors import NotComputed, UsageError
@@ -55,7 +58,7 @@ def plan_of(config, tmp_path):
 @pytest.fixture
 def run(plan_of, config):
     def make(text, **options):
-        return run_plan(plan_of(text), config, Store(config.store), executor=executor(1), **options)
+        return run_plan(plan_of(text), config, Store(config.store), executor=Serial(), **options)
 
     return make
 
@@ -187,6 +190,16 @@ def test_force_computes_anew(plan_of, config):
     assert path.stat().st_mtime_ns > before
 
 
+def test_each_slope_comes_with_each_set_of_edges(plan_of, config):
+    text = 'title = "C"\nrender = "contraction"\n[figure]\nslopes = [1, 5]\nedges = [[0], [4, 5.5]]\nsizes = [3]\n'
+    found = PlanCells(plan_of(text + "rows = 20\nrepeats = 2\n"), [], Store(config.store))
+    derive(found, config)
+    arrays = stored_arrays(found)
+    ordinal = [f"ordinal ({edges}), slope {slope}" for edges in ("0", "4, 5.5") for slope in (1, 5)]
+    assert list(arrays["likelihoods"]) == ["count (Poisson)", "binary (logit)", *ordinal]
+    assert arrays["after"].shape == (1, 6, 1, 2)
+
+
 @pytest.mark.parametrize(
     ("figure", "message"),
     [
@@ -195,6 +208,11 @@ def test_force_computes_anew(plan_of, config):
         ('repeats = "many"', "repeats must be a number, such as 500; got 'many'"),
         ("repeats = true", "repeats must be a number"),
         ("slopes = [nan]", "slopes must be a list of numbers"),
+        ("edges = [1, 2]", "edges must be a list of lists of numbers"),
+        (
+            "edges = [[2, 1]]",
+            r"mine.toml: \[figure\]: the edges of an ordinal likelihood must be finite and increasing",
+        ),
         ("kernels = [1]", "kernels must be a list of texts"),
         ("kernels = []", "kernels must be a list of texts"),
     ],
@@ -228,6 +246,11 @@ def test_panels_hold_the_margins_of_the_posterior(run, config):
     p = posterior.predict(np.stack([x, y], axis=1)).values
     np.testing.assert_allclose(arrays[f"{cell.key}/margins"][0][[5, 90], [3, 80]], p[:, 0] - p[:, 1], atol=1e-12)
     np.testing.assert_array_equal(arrays[f"{cell.key}/inducing/0"], posterior.latents[0].Z)
+    p = posterior.predict(posterior.latents[0].Z).values
+    np.testing.assert_allclose(arrays[f"{cell.key}/lead/0"], abs(p[:, 0] - p[:, 1]))
+    rule = inducing_rule(cell.settings, seed=cell.split.inducing_seed())
+    start = posterior.predict(rule.choose(divide(opened(source_of(found.plan, "moons.csv", config)), cell).X)).values
+    np.testing.assert_allclose(arrays[f"{cell.key}/lead_start/0"], abs(start[:, 0] - start[:, 1]))
     assert f"{found.results[1].key}/margins" not in arrays  # of the first split alone
     assert (len(arrays["X"]), list(arrays["classes"])) == (30, [0, 1])
 

@@ -15,6 +15,7 @@ splits = 4
 seed = 3
 scaling = "none"
 limits = { test_rows = 100_000, seconds = 600 }
+paper_limits = { iterations = 250 }
 centre = "median"
 spread = "2sd"
 render = "curves"
@@ -34,6 +35,7 @@ label = "KLSp M=8"
 printed = "KLSp M={inducing}"
 limits = { iterations = 250 }
 split = "folds:3"
+counted = false
 
 [sweep]
 inducing = [4, "3%"]
@@ -75,6 +77,8 @@ def test_all_that_a_plan_can_say(tmp_path):
     assert found.datasets == ("breast-cancer-wisconsin", "german")
     assert (found.split, found.splits, found.seed, found.scaling) == ("contiguous:10", 4, 3, "none")
     assert found.limits == Limits(test_rows=100_000, seconds=600)
+    assert found.paper_limits == Limits(iterations=250)
+    assert [each.counted for each in found.methods] == [True, False]
     assert (found.centre, found.spread, found.render) == ("median", "2sd", "curves")
     assert (found.metrics, found.published) == (("nll", "accuracy"), ("wenzel2019-table1.csv",))
     assert found.defaults == {"kernel": "se"}
@@ -109,10 +113,14 @@ def test_the_least_that_a_plan_must_say(tmp_path):
         ("centre =", "center =", "unknown key 'center'; did you mean centre"),
         ('"median"', '"mode"', "unknown centre 'mode'; did you mean mean"),
         ('"curves"', '"curve"', "unknown render 'curve'; did you mean curves"),
-        ('"accuracy"', '"acuracy"', "unknown metric 'acuracy'; did you mean accuracy?"),
+        ('"accuracy"', '"acuracy"', "unknown metric 'acuracy'; did you mean accuracy"),
         ('"contiguous:10"', '"contigous:10"', "unknown split protocol 'contigous'; did you mean contiguous?"),
         ('"contiguous:10"', '"active:{M}/10"', "[sweep] gives no values for 'M'"),
         ('"german"]\nsplit', '"germa"]\nsplit', "unknown data set 'germa'; did you mean german"),
+        ("paper_limits = { iterations", "paper_limits = { iteration", "[paper_limits]: unknown key 'iteration'"),
+        ("counted = false", "counted = 0", "counted must be true or false; got 0"),
+        ('"wenzel2019-table1.csv"', '"../.."', "'../..' must be a file in the plan's folder, or one of results"),
+        ('"wenzel2019-table1.csv"', '"/etc/passwd"', "'/etc/passwd' must be a file in the plan's folder"),
         ("splits = 4", "splits = 0", "splits must be an integer >= 1; got 0"),
         ("seconds = 600", "secs = 600", "[limits]: unknown key 'secs'"),
         ("seconds = 600", "seconds = -1", "limit on seconds must be a positive number; got -1"),
@@ -141,6 +149,19 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, old, new, message):
     line = 1 + text[: text.index(new)].count("\n")
     assert message in said
     assert said.startswith(f"{tmp_path / 'mine.toml'}, line {line}: ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("x = " + "[" * 5000 + "]" * 5000, "x = " + "{a=" * 5000 + "1" + "}" * 5000),
+        *("a." * 5000 + "a = 1", "[" + "a." * 5000 + "a]"),
+    ],
+    ids=["lists", "tables", "a key", "a header"],
+)  # fmt: skip
+def test_a_plan_that_is_nested_without_end_is_refused(tmp_path, line):
+    with pytest.raises(UsageError, match=r"mine.toml is no TOML: |mine.toml: unknown key 'a'"):
+        plan(tmp_path, line + "\n")
 
 
 def test_what_is_missing_or_in_two_places_has_no_line(tmp_path):

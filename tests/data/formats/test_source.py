@@ -75,7 +75,7 @@ def test_a_zip_with_one_member_needs_no_name_and_others_do(tmp_path):
     assert source.name == "a.zip!in/a.csv"
     path.write_bytes(zip_of({"a.csv": b"1", "b.csv": CONTENT}))
     assert read_all(path, member="b.csv")[0] == CONTENT
-    with pytest.raises(DataError, match=r"holds 2 files, say which: a\.csv, b\.csv"):
+    with pytest.raises(DataError, match=r"holds 2 files, say which \(a\.zip::a\.csv\): a\.csv, b\.csv"):
         read_all(path)
     with pytest.raises(DataError, match=r"no member 'c\.csv'; it holds a\.csv, b\.csv"):
         read_all(path, member="c.csv")

@@ -1,7 +1,7 @@
 import pytest
 
 from gpbench.errors import UsageError
-from gpbench.report.compare.pairs import Contender, arenas_of, contenders_of, one_per_dataset
+from gpbench.report.compare.pairs import Contender, arenas_of, contenders_of, one_per_family
 
 A, B = Contender("linear", "linear"), Contender("x-gpc", "x-gpc")
 
@@ -84,6 +84,23 @@ def test_a_data_set_counts_once_where_most_pairs_are(make_cell):
         for index in range(count)
     ]
     arenas, _ = arenas_of(cells)
-    chosen, notes = one_per_dataset(arenas, (A, B))
+    chosen, notes = one_per_family(arenas, (A, B))
     assert [arena.split for arena in chosen] == ["folds:10"]
     assert notes == ["Over data sets german counts once, as german, folds:10 (not german, contiguous:10)."]
+
+
+def test_data_sets_that_share_rows_count_once(make_cell):
+    names = ("diabetes", "diabetis", "german", "german-numeric", "wine")
+    cells = [
+        make_cell(method=method, dataset=name, index=index)
+        for method in ("x-gpc", "linear")
+        for name in names
+        for index in range(3 if name == "diabetis" else 2)
+    ]
+    arenas, _ = arenas_of(cells)
+    chosen, notes = one_per_family(arenas, (A, B))
+    assert [arena.dataset for arena in chosen] == ["diabetis", "german", "wine"]
+    assert notes == [
+        "Over data sets the family of diabetes counts once, as diabetis, folds:10 (not diabetes, folds:10).",
+        "Over data sets the family of german counts once, as german, folds:10 (not german-numeric, folds:10).",
+    ]

@@ -3,16 +3,19 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import quad
 
 from gpbench.report.compare.pairs import Contender, arenas_of
 from gpbench.report.compare.significance import (
     average_ranks,
+    correction,
+    correlated_t,
     critical_difference,
     difference,
     holm,
-    overlap,
     paired_interval,
     signed_ranks,
+    win_rates,
 )
 
 A, B = Contender("linear", "linear"), Contender("x-gpc", "x-gpc")
@@ -62,19 +65,76 @@ def test_the_interval_covers_as_often_as_it_says_when_splits_share_their_rows():
 
 @pytest.mark.parametrize(
     ("split", "expected"),
-    [("folds:10", 1 / 9), ("contiguous:5", 1 / 4), ("active:50/10", 1 / 9), ("holdout:0.2*5", 0.25)],
-)
-def test_overlap_follows_from_the_protocol(split, expected):
-    assert overlap(split, []) == pytest.approx(expected)
+    [
+        ("folds:10", 1 / 9), ("contiguous:5", 1 / 4), ("active:50/10", 1 / 9), ("holdout:0.2*5", 0.25),
+        # training sets that share half of their rows or less
+        ("folds:2", 0.0), ("folds:3", 0.0), ("folds:4", 1 / 3), ("holdout:0.5*5", 0.0), ("holdout:0.7*5", 0.0),
+        ("draws:20", 0.0),
+    ],
+)  # fmt: skip
+def test_the_correction_follows_from_the_protocol(split, expected):
+    assert correction(split, []) == pytest.approx(expected)
 
 
-def test_overlap_from_the_rows_that_were_counted(make_cell):
+def test_the_correction_from_the_rows_that_were_counted(make_cell):
     counted = make_cell(protocol="given")
-    assert overlap("given", [counted]) is None
+    assert correction("given", [counted]) is None
     counted.provenance["data"] = {"rows": 400, "test_rows": 100}
-    assert overlap("given", [counted]) == 0.25
-    assert overlap("holdout:200*5", [counted]) == 0.5
-    assert overlap("a protocol of tomorrow", [counted]) == 0.25
+    assert correction("given", [counted]) == 0.25
+    assert correction("holdout:200*5", [counted]) == 0.5
+    assert correction("a protocol of tomorrow", [counted]) == 0.25
+    counted.provenance["data"] = {"rows": 400, "test_rows": 7000}  # IDA's twonorm: the interval is the plain one
+    assert correction("given", [counted]) == 0.0
+
+
+def test_the_correlated_t_by_integration():
+    """Chances of the posterior density of the mean difference, integrated by another route."""
+    d, rho, rope = np.array([0.02, -0.01, 0.03, 0.015]), 1 / 9, 0.01
+    scale = d.std(ddof=1) * math.sqrt(1 / 4 + rho)
+
+    def density(x):  # Student's t with three degrees of freedom
+        return (1 + ((x - d.mean()) / scale) ** 2 / 3) ** -2 * 2 / (math.pi * math.sqrt(3)) / scale
+
+    expected = [quad(density, *ends)[0] for ends in ((-np.inf, -rope), (-rope, rope), (rope, np.inf))]
+    found = correlated_t(d, rho=rho, rope=rope)
+    assert found == pytest.approx(expected, abs=1e-7)
+    assert sum(found) == pytest.approx(1.0)
+
+
+def test_the_correlated_t_agrees_with_the_test_where_nothing_is_equivalent():
+    d = np.array([0.3, 0.5, -0.1, 0.6])
+    lower, same, higher = correlated_t(d, rho=0.0, rope=0.0)
+    assert same == pytest.approx(0.0)
+    assert 2 * lower == pytest.approx(stats.ttest_1samp(d, 0.0).pvalue)
+    assert lower + higher == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.0, (0, 1, 0)), (0.01, (0, 1, 0)), (0.02, (0, 0, 1)), (-1, (1, 0, 0))]
+)
+def test_the_same_difference_everywhere_is_certain(value, expected):
+    assert correlated_t([value] * 3, rho=0.1, rope=0.01) == expected
+    assert correlated_t([value], rho=0.1, rope=0.01) is None
+
+
+def test_wins_by_hand():
+    found = win_rates({"a": [0.1, 0.2], "b": [0.3, 0.3], "c": [0.1, 0.4], "d": [0.5, 0.4]}, ["x", "y"], metric="nll")
+    assert found.share == ((0.5, 0.625), (0.375, 0.5))
+    assert found.families == 4
+    assert win_rates({}, ["x", "y"], metric="nll") is None
+    one = win_rates({"a": [0.1, 0.2]}, ["x", "y"], metric="nll")
+    assert (one.share[0][1], one.low) == (1.0, None)
+
+
+def test_the_bootstrap_s_interval_is_that_of_the_binomial():
+    """A share of wins of n families under resampling is binomial: its quantiles are known."""
+    table = {str(number): [0.0, 1.0] if number < 14 else [1.0, 0.0] for number in range(20)}
+    found = win_rates(table, ["x", "y"], metric="nll")
+    expected = stats.binom.ppf([0.025, 0.975], 20, 0.7) / 20
+    assert (found.low[0][1], found.high[0][1]) == pytest.approx(expected, abs=1e-12)
+    assert (found.low[0][0], found.high[0][0]) == pytest.approx((0.5, 0.5))
+    ranks = average_ranks(table, ["x", "y"], metric="nll")
+    assert (ranks.low[0], ranks.high[0]) == pytest.approx((2 - expected[1], 2 - expected[0]), abs=1e-12)
 
 
 def arena(make_cell, pairs):
@@ -94,6 +154,7 @@ def test_difference_by_hand(make_cell):
     d = np.array([0.25, -0.25, 0.75, 0.0])
     half = stats.t.ppf(0.975, 3) * d.std(ddof=1) * math.sqrt(1 / 4 + 1 / 9)
     assert (found.low, found.high) == pytest.approx((0.1875 - half, 0.1875 + half))
+    assert found.practical == correlated_t(d, rho=1 / 9, rope=0.01)
 
 
 def test_splits_without_a_finite_number_are_in_no_pair(make_cell):
@@ -146,7 +207,7 @@ def test_bars_join_what_does_not_differ():
 def test_wilcoxon_by_hand():
     # Three differences of one sign: 2 of the 8 sign patterns are as extreme.
     (found,) = signed_ranks({("x", "y"): [-0.1, -0.2, -0.3]})
-    assert (found.datasets, found.first_better, found.second_better, found.p, found.p_holm) == (3, 3, 0, 0.25, 0.25)
+    assert (found.families, found.first_better, found.second_better, found.p, found.p_holm) == (3, 3, 0, 0.25, 0.25)
     assert found.median == pytest.approx(-0.2)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpbench.bench.derived.stored import derive, stored_arrays
-from gpbench.bench.execution import executor
+from gpbench.bench.execution import Serial
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.plan import Reduction
 from gpbench.bench.plan.read import read_plan
@@ -214,7 +214,7 @@ def trained(plan_of, tmp_path, monkeypatch):
 
     def train(text):
         config = load_config()
-        found = run_plan(plan_of(text), config, Store(config.store), executor=executor(1))
+        found = run_plan(plan_of(text), config, Store(config.store), executor=Serial())
         derive(found, config)
         return found
 
@@ -287,7 +287,7 @@ def test_contraction_needs_no_cells(plan_of, found_of, tmp_path):
     ]
     arrays = stored_arrays(found)
     ratios = arrays["after"][1, 2, 0] / arrays["before"][1, 2, 0]
-    assert (rows[10]["likelihood"], float(rows[10]["largest_ratio"])) == ("ordinal, slope 1", ratios.max())
+    assert (rows[10]["likelihood"], float(rows[10]["largest_ratio"])) == ("ordinal (-1, 0, 1), slope 1", ratios.max())
 
 
 def test_factors_need_no_cells(plan_of, found_of, tmp_path):

@@ -1,127 +1,242 @@
+import csv
+import io
+from dataclasses import replace
+
 import pytest
 
+from gpbench.bench.cell import Limits
+from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import find_plan, read_plan, shipped
+from gpbench.bench.plan.reduce import quick_form
+from gpbench.bench.store import Store
 from gpbench.errors import UsageError
 from gpbench.report.page import plan_page
 from gpbench.report.page.parts import plan_part
+from gpbench.report.plan import claims as module
+from gpbench.report.plan.checks import Check
 from gpbench.report.plan.claims import (
+    MEASURES,
     NOTE,
-    VERDICTS,
-    Claim,
     claim_display,
     claim_words,
+    claims_csv,
     claims_of,
+    judge_claims,
+    judge_claims_of,
+    judge_store,
     read_claims,
-    reproduced_folder,
+    unjudged,
 )
 from gpbench.report.plan.output import plan_text, write_plan
-from gpbench.report.plan.published import published_folder
 
-CLAIM = Claim(paper="p", text="t", decided_by="fig1")
-PUBLISHED = 'paper,claim,decided by\np,it is fast,"fig1: seconds"\np,it is good,table1\n'
-HEAD = "paper,claim,measured,verdict,where\n"
+PAPERS = ("hensman2015", "izmailov2016", "sheth2015", "villacampa2017", "wenzel2019")
+FILE = """
+paper = "wenzel2019"
+[[claims]]
+text = "it is good"
+[[claims.parts]]
+plan = "table1"
+measure = "lower"
+options = { first = "x-gpc", second = "svgpc" }
+"""
+PLAN = """
+title = "T"
+paper = "mine"
+datasets = ["german", "magic"]
+split = "holdout:0.1*3"
+[methods.x-gpc]
+[methods.svgpc]
+"""
 
 
-def claims(tmp_path, reproduced, published=PUBLISHED):
-    for name, content in (("published.csv", published), ("reproduced.csv", reproduced)):
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    return read_claims(tmp_path / "published.csv", tmp_path / "reproduced.csv")
-
-
-def test_every_claim_of_the_papers_has_one_row_with_a_verdict():
-    """Keys of both files are unique and verdicts known, or reading raises."""
-    written = (reproduced_folder() / "claims.csv").read_text(encoding="utf-8").splitlines()
-    made = (published_folder() / "claims.csv").read_text(encoding="utf-8").splitlines()
+def test_all_claims_of_the_papers_are_code():
     found = read_claims()
-    assert len(written) == len(made) == len(found) + 1
-    assert all(claim.verdict in VERDICTS for claim in found)
-    assert all(bool(claim.measured and claim.where) for claim in found if claim.verdict != "not measured")
+    assert len(found) == 33
+    assert {claim.paper for claim in found} == set(PAPERS)
+    for claim in found:
+        for part in claim.parts:
+            assert part.plan in shipped()
+            assert part.measure in MEASURES
 
 
 def test_every_claim_is_shown_with_a_plan():
-    named = {claim for name in shipped() for claim in claims_of(*name.split("/"))}
-    assert named == set(read_claims())
+    assert {claim.text for name in shipped() for claim in claims_of(name)} == {claim.text for claim in read_claims()}
+
+
+def test_without_cells_every_claim_reads_not_measured_and_knows_its_plan(tmp_path):
+    """Every measure runs with its options: names of methods, data sets and swept values are the plan's."""
+    judged = judge_store(Store(tmp_path / "runs"))
+    assert {each.verdict for each in judged} == {"not measured"}
+    assert all(each.measured == each.grade == "" for each in judged)
+
+
+def read(tmp_path, text=FILE):
+    (tmp_path / "wenzel2019-claims.toml").write_text(text, encoding="utf-8")
+    return read_claims(tmp_path)
+
+
+def test_a_claim_as_its_file_says(tmp_path):
+    (claim,) = read(tmp_path)
+    assert (claim.paper, claim.text, claim.rule) == ("wenzel2019", "it is good", "all")
+    assert claim.decided_by == "table1: lower (all)"
+    assert claim.parts[0].options == {"first": "x-gpc", "second": "svgpc"}
 
 
 @pytest.mark.parametrize(
-    ("decided_by", "items"),
+    ("old", "new", "message"),
     [
-        ("fig1: NLL at M = 4 and fig2", {"fig1"}),
-        ("table1 and fig2: seconds", {"table1", "fig2"}),
-        ("fig4 to fig7", {"fig4", "fig5", "fig6", "fig7"}),
-        ("table1 higgs (its text says fig3)", {"table1"}),
-        ("mnist", {"mnist"}),
-        ("table2 and peak memory over n", {"table2"}),
+        ('"lower"', '"lover"', "unknown measure 'lover'; did you mean lower"),
+        ("second =", "secnd =", "options of lower: missing a required argument: 'second'"),
+        ("second =", "third = 1, second =", "options of lower: got an unexpected keyword argument 'third'"),
+        ("[[claims.parts]]", 'rule = "some"\n[[claims.parts]]', "unknown rule 'some'"),
+        ("plan =", "plans =", "unknown key 'plans'; did you mean plan"),
+        (FILE.partition("[[claims.parts]]")[2], "", "measure is missing"),
+        (FILE.partition('text = "it is good"')[2], "", "a claim needs a part that decides it"),
     ],
 )
-def test_the_plans_that_decide(decided_by, items):
-    found = Claim(paper="p", text="t", decided_by=decided_by).items
-    assert {each for each in found if each == "mnist" or each[-1].isdigit()} == items
+def test_slips_in_a_claim_s_file(tmp_path, old, new, message):
+    text = FILE.replace(old, new)
+    if message.startswith("a claim needs"):
+        text += "\n"
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, text)
+    assert message in str(caught.value)
+    assert "wenzel2019-claims.toml" in str(caught.value)
 
 
-def test_a_part_of_a_figure_decides_its_claims():
-    assert claims_of("villacampa2017", "fig5-airline") == claims_of("villacampa2017", "fig5") != []
-    assert claims_of("villacampa2017", "fig") == claims_of("mine", "fig5") == []
+def test_a_claim_is_made_once(tmp_path):
+    with pytest.raises(UsageError, match="claims twice: 'it is good'"):
+        read(tmp_path, FILE + FILE.partition('"wenzel2019"')[2])
 
 
-def test_verdicts_are_joined_to_claims(tmp_path):
-    first, second = claims(tmp_path, HEAD + "p,it is good,NLL 0.5,holds in part,here\n")
-    assert (first.verdict, first.measured, first.decided_by) == ("not measured", "", "fig1: seconds")
-    assert (second.verdict, second.measured, second.where) == ("holds in part", "NLL 0.5", "here")
-    (tmp_path / "reproduced.csv").unlink()
-    found = read_claims(tmp_path / "published.csv", tmp_path / "reproduced.csv")
-    assert [each.verdict for each in found] == ["not measured"] * 2
+@pytest.fixture
+def judged(tmp_path, make_cell, plan_cell, found_of, monkeypatch):
+    """A claim on made-up cells, by what its checks say: name of a data set -> whether it holds."""
+
+    def make(says, *, rule="all", count=3, paper=None, **outcome):
+        (tmp_path / "mine.toml").write_text(PLAN, encoding="utf-8")
+        plan = read_plan(tmp_path / "mine.toml")
+        if paper is not None:
+            object.__setattr__(plan, "paper_limits", Limits(**paper))
+        checks = []
+        for name, holds in says.items():
+            block = next(each for each in blocks(plan) if each.dataset == name)
+            cells = tuple(
+                plan_cell(make_cell(dataset=name, index=index, protocol=block.split, count=3, **outcome), block, plan)
+                for index in range(count)
+            )
+            checks.append(Check(f"{name} is so", holds, cells, measured=holds != "not run"))
+        monkeypatch.setitem(module.MEASURES, "made", lambda found: checks)  # noqa: ARG005
+        claim = module.Claim(
+            paper="mine", text="t", rule=rule, parts=(module.Part(plan="mine/mine", measure="made", options={}),)
+        )
+        (found,) = judge_claims([claim], lambda _: found_of(plan))
+        return found
+
+    return make
 
 
 @pytest.mark.parametrize(
-    ("reproduced", "message"),
+    ("rule", "says", "verdict"),
     [
-        (HEAD + "p,it is god,,holds,\n", "unknown claim of p 'it is god'; did you mean it is good?"),
-        (
-            HEAD + "p,it is good,,hold,\n",
-            "must be one of holds, holds in part, does not hold, not measured; got 'hold'",
-        ),
-        (HEAD + "p,it is good,,holds,\n" * 2, "line 3: p claims twice: 'it is good'"),
-        (HEAD + "p,it is good,a,b,holds,\n", "line 2: expected 5 values"),
-        (HEAD + "p,it is good,holds\n", "line 2: expected 5 values"),
-        (
-            "paper,claim,verdict\n",
-            "expected the columns paper, claim, measured, verdict, where; measured, where missing",
-        ),
+        ("all", (True, True), "holds"),
+        ("all", (True, False), "holds in part"),
+        ("all", (False, False), "does not hold"),
+        ("all", (True, None), "holds"),
+        ("all", (None, None), "undecided"),
+        ("most", (True, False), "does not hold"),
+        ("most", (True, None), "holds"),
+        ("all", ("not run", "not run"), "not measured"),
     ],
 )
-def test_files_that_hold_something_else(tmp_path, reproduced, message):
-    with pytest.raises(UsageError, match=message):
-        claims(tmp_path, reproduced)
+def test_the_rules(judged, rule, says, verdict):
+    found = judged(dict(zip(("german", "magic"), says, strict=True)), rule=rule)
+    assert found.verdict == verdict
+    assert found.measured == ("" if verdict == "not measured" else "german is so; magic is so")
+
+
+def test_the_grade_of_the_evidence(judged):
+    whole = judged({"german": True})
+    assert (whole.grade, len(whole.keys)) == ("full", 3)
+    assert judged({"german": True, "magic": "not run"}).grade == "cut short"
+    assert judged({"german": True}, count=2).grade == "cut short"
+    assert judged({"german": True}, stopped_by="seconds").grade == "cut short"
+    limits = {"seconds": 60.0}
+    assert judged({"german": True}, stopped_by="seconds", limits=limits, paper={"seconds": 60}).grade == "full"
+    assert judged({"german": "not run"}).grade == ""
+
+
+def test_one_split_where_the_plan_has_no_more(judged, monkeypatch):
+    monkeypatch.setattr(
+        "test_claims.PLAN", PLAN.replace('split = "holdout:0.1*3"', 'split = "holdout:0.1*3"\nsplits = 1')
+    )
+    assert judged({"german": True}, count=1).grade == "one split"
+
+
+def test_claims_as_csv(judged):
+    one = judged({"german": True})
+    (row,) = csv.DictReader(io.StringIO(claims_csv([one])))
+    assert (row["paper"], row["verdict"], row["evidence"], row["measured"]) == ("mine", "holds", "full", "german is so")
+    assert row["cells"].split() == list(one.keys)
 
 
 def test_a_table_s_claims_stand_below_it_in_two_columns(tmp_path, found_of):
     plan = find_plan("hensman2015/table1")
-    own = claims_of("hensman2015", "table1")
+    own = claims_of("hensman2015/table1")
     text = plan_text(found_of(plan), "text")
     table, below = text.split("\nclaim of the paper")
     assert table.startswith("hensman2015, Table 1")
     assert below.rstrip().endswith(NOTE)
     assert all(len(line) <= 120 for line in below.splitlines())
-    joined = " ".join(below.split())
-    assert all(claim.text.split(" ", 1)[0] in joined and claim.verdict in joined for claim in own)
+    assert below.count("not measured") == len(own) == 2
     marked = plan_text(found_of(plan), "markdown")
     assert "| claim of the paper | verdict |\n|---|---|\n" in marked
-    for claim in own:
-        (line,) = (line for line in marked.splitlines() if line.startswith(f"| {claim.text} | {claim.verdict}"))
-        assert claim.measured in line
+    assert all(f"| {claim.text} | not measured |" in marked for claim in own)
     assert NOTE not in plan_text(found_of(plan), "csv")
     written = write_plan(found_of(plan), tmp_path)
     assert [path.read_text(encoding="utf-8") for path in written[:2]] == [text, marked]
+
+
+def test_the_cells_of_a_plan_decide_its_claims(make_cell, plan_cell, found_of):
+    plan = find_plan("hensman2015/fig1")
+    nlls = {4: 0.5, 8: 0.3, 16: 0.25, 32: 0.25, 64: 0.25}
+    cells = [
+        plan_cell(
+            make_cell(
+                dataset="banana", method="klsp", protocol="given", count=100, nll=nlls[block.sweep["inducing"]],
+                settings=dict(block.settings),
+            ),
+            block, plan,
+        )
+        for block in blocks(plan)
+        if block.table.name == "klsp"
+    ]  # fmt: skip
+    found = {each.claim.text[:20]: each for each in judge_claims_of(found_of(plan, cells))}
+    first = found["with more inducing p"]
+    assert (first.verdict, first.grade) == ("holds", "one split")
+    assert first.measured == "banana: klsp 0.5 0.3 0.25 0.25 0.25 with inducing 4 8 16 32 64"
+    assert found["gfitc makes no good "].verdict == "not measured"
+    assert "holds (one split): banana: klsp 0.5" in " ".join(claim_words([first], "markdown").split())
+
+
+def test_a_quick_form_decides_nothing(found_of):
+    plan = quick_form(find_plan("hensman2015/fig1"))
+    assert {each.verdict for each in judge_claims_of(found_of(plan))} == {"not measured"}
+
+
+def test_a_part_of_a_plan_decides_nothing_of_its_own(found_of):
+    whole = find_plan("hensman2015/table1")
+    part = replace(whole, methods=whole.methods[:1], datasets=whole.datasets[:2])
+    assert [each.verdict for each in judge_claims_of(found_of(part))] == ["not measured"] * 2
 
 
 def test_a_page_shows_all_that_is_known_of_a_claim(found_of):
     plan = find_plan("hensman2015/table1")
     (_, (caption, shown)) = plan_part(found_of(plan)).tables
     assert caption == "Claims of the paper that this decides"
-    own = claims_of("hensman2015", "table1")
+    own = claims_of("hensman2015/table1")
     assert [line.words for line in shown.lines] == [
-        (each.text, each.decided_by, each.verdict, each.measured, each.where) for each in own
+        (each.text, each.decided_by, "not measured", "", "") for each in own
     ]
     page = plan_page(found_of(plan))
     assert all(claim.text in page for claim in own)
@@ -132,6 +247,11 @@ def test_a_plan_that_decides_nothing_is_as_before(tmp_path, found_of):
         'title = "T"\npaper = "hensman2015"\ndatasets = ["german"]\n[methods.linear]\n', encoding="utf-8"
     )
     plan = read_plan(tmp_path / "mine.toml")
-    assert claim_words(plan, "text") == ""
-    assert claim_display(plan) is None
+    assert claims_of(plan.id) == []
+    assert (claim_words([], "text"), claim_display([])) == ("", None)
     assert "claim" not in plan_text(found_of(plan), "text")
+
+
+def test_an_unjudged_claim_has_no_numbers():
+    found = unjudged(read_claims()[0])
+    assert (found.verdict, found.measured, found.keys) == ("not measured", "", ())

@@ -8,9 +8,10 @@ from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.reduce import quick_form
 from gpbench.report.groups import group_cells
+from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.output import plan_text, write_plan
 from gpbench.report.plan.table import plan_csv
-from gpbench.report.plan.verdicts import entries_of
+from gpbench.report.plan.verdicts import RULE
 
 PLAN = """
 title = "Table 1"
@@ -74,27 +75,25 @@ def test_ours_printed_and_verdicts_in_the_paper_s_layout(plan, cells, found_of):
     assert lines == [
         "villacampa2017, Table 1",
         "",
-        "data set            X               L",
-        "German    NLL       0.500 ± 0.023   0.600 ± 0.000 (failed 1/4)",
-        "          printed   0.50 ± 0.01     0.90 ± 0.01",
-        "          verdict   agrees          not comparable",
-        "          error     0.200 ± 0.000   0.100 ± 0.000 (failed 1/4)",
-        "          printed   0.20 ± 0.01     –",
-        "          verdict   agrees          –",
-        "          time (s)  1.00 ± 0.00     1.00 ± 0.00 (failed 1/4)",
-        "          printed   9 ± 1           –",
-        "Magic     NLL       no data         no data",
-        "          printed   0.30 ± 0.02     –",
-        "          verdict   not comparable  –",
-        "          error     no data         no data",
-        "          time (s)  no data         no data",
+        "data set            X              L",
+        "German    NLL       0.500 ± 0.023  0.600 ± 0.000 (failed 1/4)",
+        "          printed   0.50 ± 0.01    0.90 ± 0.01",
+        "          verdict   agrees         failed",
+        "          error     0.200 ± 0.000  0.100 ± 0.000 (failed 1/4)",
+        "          printed   0.20 ± 0.01    –",
+        "          verdict   agrees         –",
+        "          time (s)  1.00 ± 0.00    1.00 ± 0.00 (failed 1/4)",
+        "          printed   9 ± 1          –",
+        "Magic     NLL       no data        no data",
+        "          printed   0.30 ± 0.02    –",
+        "          verdict   not run        –",
+        "          error     no data        no data",
+        "          time (s)  no data        no data",
         (
-            "Verdicts: of 2 comparable numbers 2 agree with what is printed, 0 are better and 0 worse (100 % agree or "
-            "better); not comparable: another machine 1, failed 1/4 1, no data 1."
+            "Verdicts: 2 of 2 decided numbers agree with what is printed (100 %), 0 are lower and 0 higher; "
+            "undecided 0, not comparable 0, cut short 0, not run 1, failed 1."
         ),
-        "Agrees: |ours − printed| ≤ 2 √(se² + se²) + 0.005; lower is better. Times are not judged.",
-        "German: not comparable: failed 1/4.",
-        "Magic: not comparable: no data.",
+        RULE,
         "Mean ± one standard deviation over splits. * lowest of the row.",
         "Times were taken on Zen 4.",
         "A note.",
@@ -109,8 +108,8 @@ def test_every_number_in_full(plan, cells):
     assert float(first["centre"]) == 0.5
     assert float(first["standard_error"]) == pytest.approx(float(first["spread_sd"]) / 2)
     assert (first["printed"], first["printed_spread"], first["verdict"]) == ("0.5", "0.01", "agrees")
-    assert (rows[3]["verdict"], rows[3]["why"], rows[3]["failed"]) == ("not comparable", "failed 1/4", "1")
-    assert (rows[6]["verdict"], rows[6]["why"], rows[6]["centre"]) == ("not comparable", "not run", "")
+    assert (rows[3]["verdict"], rows[3]["why"], rows[3]["failed"]) == ("failed", "1 of 4 splits", "1")
+    assert (rows[6]["verdict"], rows[6]["why"], rows[6]["centre"]) == ("not run", "not run", "")
 
 
 def test_median_and_two_standard_deviations(plan, cell, found_of):
@@ -126,7 +125,7 @@ def test_a_quick_form_is_judged_by_nothing_and_says_so_first(plan, cells, found_
     text = plan_text(found_of(quick, cells), "text")
     assert text.splitlines()[1].startswith("QUICK FORM, not for its numbers: ")
     assert {str(entry.verdict) for result in entries_of(quick, cells) for entry in result.entries.values()} == {
-        "", "not comparable: quick form", "not comparable: another machine",
+        "", "not comparable: quick form", "another machine",
     }  # fmt: skip
 
 

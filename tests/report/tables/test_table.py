@@ -1,12 +1,15 @@
 import csv
 import io
 import re
+import shutil
+import subprocess
+from dataclasses import replace
 
 import pytest
 
 from gpbench.errors import UsageError
 from gpbench.report.tables.summary import summarise
-from gpbench.report.tables.table import ENDINGS, RENDERERS, table
+from gpbench.report.tables.table import ENDINGS, RENDERERS, Display, Line, Number, table
 from gpbench.report.text import escape_latex, escape_markdown, printable
 
 
@@ -59,21 +62,74 @@ def test_markdown(small):
 
 def test_latex(small):
     assert table(small, format="latex") == (
+        "% \\usepackage{booktabs, graphicx, siunitx}\n"
         "% bold: lowest mean NLL of the data set\n"
         "% NLL: mean negative log predictive probability of the test targets, in nats.\n"
         "% Mean ± standard deviation over splits.\n"
         "% Times were taken on Zen 4.\n"
         "% x-gpc on wine_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside\n"
-        "\\begin{tabular}{llllrrr}\n"
-        "\\hline\n"
-        "data set & method & split & cells & NLL & error & train (s) \\\\\n"
-        "\\hline\n"
-        "german & linear & folds:10 & 2 & $0.6250 \\pm 0.1768$ & $0.5000 \\pm 0.0000$ & $0.0100 \\pm 0.0000$ \\\\\n"
-        "german & x-gpc & folds:10 & 2 & $\\mathbf{0.5000} \\pm 0.3536$ & $0.2500 \\pm 0.0000$ & $12.0 \\pm 2.8$ \\\\\n"
-        "wine\\_2 & x-gpc & folds:10 & failed 1/2 (timeout 1) & $1.5000$ & $0.2500$ & $1234$ \\\\\n"
-        "\\hline\n"
-        "\\end{tabular}\n"
+        "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
+        "\\sisetup{separate-uncertainty, table-align-uncertainty, detect-weight}%\n"
+        "\\begin{tabular}{llllS[table-format=1.4(4)]S[table-format=1.4(4)]S[table-format=4.4(5)]}\n"
+        "\\toprule\n"
+        "data set & method & split & cells & {NLL} & {error} & {train (s)} \\\\\n"
+        "\\midrule\n"
+        "german & linear & folds:10 & 2 & 0.6250 \\pm 0.1768 & 0.5000 \\pm 0.0000 & 0.0100 \\pm 0.0000 \\\\\n"
+        "german & x-gpc & folds:10 & 2 & \\bfseries 0.5000 \\pm 0.3536 & 0.2500 \\pm 0.0000 & 12.0 \\pm 2.8 \\\\\n"
+        "wine\\_2 & x-gpc & folds:10 & failed 1/2 (timeout 1) & 1.5000 & 0.2500 & 1234 \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}}\n"
     )
+
+
+LATEX = shutil.which("pdflatex")
+
+
+@pytest.mark.skipif(LATEX is None, reason="needs pdflatex (Debian: texlive-latex-recommended, texlive-science)")
+def test_latex_compiles_and_fits_the_line(small, make_cell, tmp_path):
+    hostile = summarise([make_cell(dataset="a_b&c#%$^~\\{}", method="x-gpc", index=0, nll=-12.5, seconds=0.0)])
+    wide = Display(("a",), ("n", "m"), (Line(("w" * 90,), (Number("3.14159", "12.5"), Number("large"))),), "", ())
+    tables = [table(small, format="latex"), table(hostile, format="latex"), RENDERERS["latex"](wide)]
+    body = "\n\n".join(each for each in tables)
+    (tmp_path / "t.tex").write_text(
+        "\\documentclass{article}\\usepackage{booktabs,graphicx,siunitx}\\setlength{\\parindent}{0pt}\n"
+        f"\\begin{{document}}\n{body}\n\\end{{document}}\n"
+    )
+    done = subprocess.run(
+        [LATEX, "-interaction=nonstopmode", "-halt-on-error", "t.tex"],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    if "not found" in done.stdout:
+        pytest.skip("a package of LaTeX is missing: " + done.stdout[-300:])
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+    assert "Package siunitx Error" not in done.stdout
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_text_fits_the_terminal(make_cell, width):
+    cells = [
+        make_cell(dataset=dataset, method=method, index=i, nll=0.5 + 0.1 * i, error=0.25, seconds=0.012 + 0.003 * i)
+        for dataset in ("breast-cancer-wisconsin", "german")
+        for method in ("x-gpc", "linear")
+        for i in range(2)
+    ]
+    text = table(summarise(cells), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    for words in ("breast-cancer-wisconsin", "german", "x-gpc", "linear", "folds:10", "0.55"):
+        assert words in text
+    assert "Mean ± standard deviation over splits." in text
+
+
+def test_no_more_is_left_out_than_the_width_asks_for(small):
+    assert table(small, width=200) == table(small)
+    assert "0.6250" in table(small, width=102)
+    narrow = table(small, width=94)
+    assert "In all rows: split folds:10." in narrow.replace("\n  ", " ")
+    assert "0.6250" in narrow
 
 
 def test_csv_holds_every_number_in_full(make_cell):
@@ -194,7 +250,7 @@ def test_times_have_three_digits(make_cell, seconds, shown):
 def test_nothing_finished(make_cell):
     text = table(summarise([make_cell(status="failed")]), format="markdown")
     assert "| german | x-gpc | folds:10 | failed 1/1 | – | – | – |" in text
-    assert "german & x-gpc & folds:10 & failed 1/1 & -- & -- & -- " in table(
+    assert "german & x-gpc & folds:10 & failed 1/1 & {--} & {--} & {--} " in table(
         summarise([make_cell(status="failed")]), format="latex"
     )
 
@@ -224,3 +280,42 @@ def test_an_empty_summary_is_a_table_of_heads(form):
     text = table([], format=form)
     assert text.endswith("\n")
     assert "method" in text
+
+
+def disturbed(make_cell, wall, cpu, *, clock="processor", **options):
+    cell = make_cell(**options)
+    return replace(cell, clock=clock, metrics={**cell.metrics, "wall_seconds": wall, "cpu_seconds": cpu})
+
+
+@pytest.mark.parametrize(
+    ("wall", "cpu", "words"),
+    [
+        (8.0, 2.0, "took up to 4 times as many wall seconds as processor seconds: the machine was busy, or waited"),
+        (2.5, 2.0, "took up to 1.2 times as many wall seconds"),
+        (
+            1.0,
+            3.0,
+            "used up to 3 times as many processor seconds as wall seconds: more threads ran than were asked for",
+        ),
+        (2.3, 2.0, None),
+        (2.0, 2.0, None),
+        (0.004, 0.002, None),  # a page fault or two
+    ],
+)
+def test_clocks_that_are_apart_are_told(make_cell, wall, cpu, words):
+    cells = [disturbed(make_cell, 2.0, 2.0), disturbed(make_cell, wall, cpu, index=1)]
+    written = table(summarise(cells))
+    if words is None:
+        assert "wall seconds" not in written
+    else:
+        assert f"x-gpc on german, folds:10: in 1 of 2 cells training {words}" in written
+
+
+def test_two_clocks_share_no_column(make_cell):
+    cells = [disturbed(make_cell, 2.0, 2.0), disturbed(make_cell, 2.0, 7.0, clock="wall", method="linear", threads=4)]
+    written = table(summarise(cells))
+    assert "No times are shown: the cells ran on different processors (Zen 4; Zen 4, wall seconds)" in written
+    assert "train (s)" not in written
+    alone = table(summarise(cells[1:]))
+    assert "Times were taken on Zen 4, wall seconds." in alone
+    assert "more threads" not in alone

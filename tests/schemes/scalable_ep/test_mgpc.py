@@ -389,6 +389,7 @@ CHANGES = {
     "rate": (STOCHASTIC, 0.05),
     "damping_decay": (BATCH, 0.9),
     "growth": (BATCH, 1.02),
+    "lengthscale_rates": ({"mode": "batch", "max_iterations": 40}, "summed"),  # signs must part first
     "longest_step": (BATCH, 0.05),
     "value_tolerance": ({"mode": "batch", "max_iterations": 52, "value_tolerance": 0.0}, 1.0),
     "training": (BATCH, "inner-exact"),

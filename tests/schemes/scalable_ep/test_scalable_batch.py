@@ -59,6 +59,24 @@ def test_rates_follow_the_signs():
     assert ascent.step(np.array([1.0, 4.0, 1.0])) == pytest.approx([0.010404, 0.0204, 0.01])
 
 
+def test_summed_rates_follow_the_sign_of_the_sum():
+    """By hand: entries 1 and 2 are compared with 3 - 5 < 0; entry 0 with its own."""
+    ascent = SignRates(3, summed=[np.array([1, 2])])
+    ascent.step(np.array([1.0, 2.0, -4.0]))
+    assert ascent.step(np.array([1.0, 3.0, -5.0])) == pytest.approx([0.0102, 3 * 0.005, -5 * 0.0102])
+
+
+def test_the_places_of_length_scales():
+    found, kernel, Z = hyper()
+    kernels, _ = found.at(found.p)
+    moved = found.p.copy()
+    moved[np.concatenate(found.lengthscales)] += 1.0
+    for before, after in zip(kernels, found.at(moved)[0], strict=True):
+        changed = before.theta != after.theta
+        assert changed.tolist() == ["lengthscales" in name for name in kernel.names]
+    assert [len(at) for at in hyper(theta=False)[0].lengthscales] == [0] * len(Z)
+
+
 def test_growth_is_a_choice():
     ascent = SignRates(1, growth=1.5)
     ascent.step(np.array([1.0]))

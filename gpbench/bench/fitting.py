@@ -1,0 +1,96 @@
+"""One model on all rows, for whoever wants to predict: no splits, no test rows, no store.
+
+What is random comes from the same generators as in the cell of split 0 and that seed, so that the same rows, scaled the
+same way, give the same model as there.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from gpbench.bench.cell import SplitSpec, generator
+from gpbench.bench.choices import check_likelihoods, learned_of
+from gpbench.bench.runner import as_fit, inducing_rule
+from gpbench.schemes.base import StopTraining
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from gpbench.bench.choices import Choice
+    from gpbench.model.rows import Rows
+    from gpbench.schemes.base import Fit, Step
+
+__all__ = ["fit_rows"]
+
+
+class _Limit:
+    """Ends training after so many processor seconds."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.process_time() + seconds
+
+    def __call__(self, step: Step) -> None:  # noqa: ARG002 - that there was one is enough
+        self.check()
+
+    def check(self) -> None:
+        """For steps that are long.
+
+        Raises
+        ------
+        StopTraining
+            The time is up.
+        """
+        if self._end is not None and time.process_time() > self._end:
+            raise StopTraining
+
+
+def fit_rows(
+    choice: Choice, X: Rows, y: npt.NDArray[Any], *, task: str, classes: int, seed: int, seconds: float | None = None
+) -> Fit:
+    """Train a method on rows.
+
+    Parameters
+    ----------
+    choice : Choice
+        Where its hyper-parameters are to be those that another method learns, that one is trained first.
+    X, y : (n, d), (n,)
+        Scaled inputs, and targets as a scheme takes them.
+    task : str
+    classes : int
+        0 for counts.
+    seed : int
+    seconds : float or None
+        Processor seconds at most.
+
+    Raises
+    ------
+    UsageError
+        The method cannot do the task, or there are fewer rows than inducing points.
+    GpbenchError
+        From the scheme.
+    """
+    choice.method.check_task(task, "these rows")
+    scheme = choice.method.build(choice.settings)
+    likelihood = scheme.likelihood_for(task, classes)
+    if choice.origin is not None:
+        origin = choice.origin.method.build(choice.origin.settings)
+        check_likelihoods(
+            choice, likelihood, origin.likelihood_for(task, classes), dataset="these rows", task=task, classes=classes
+        )
+        first = fit_rows(choice.origin, X, y, task=task, classes=classes, seed=seed, seconds=seconds)
+        scheme = choice.method.build(choice.settings, learned=learned_of(first.posterior.arrays(), what="the origin"))
+    split = SplitSpec(protocol="all", index=0, count=1, seed=seed)
+    rule = inducing_rule(choice.settings, seed=split.inducing_seed())
+    if "inducing" in choice.settings:
+        rule.number(len(y))  # before anything is computed
+    fitted: Any = scheme.fit(
+        X,
+        y,
+        inducing=rule,
+        likelihood=likelihood,
+        classes=classes,
+        rng=generator(seed, index=0),
+        on_step=_Limit(seconds),
+    )
+    return as_fit(fitted)

@@ -1,0 +1,172 @@
+"""New raw rows, prepared as the training rows of a model were: by the record that it was trained with.
+
+Columns go by their names; others that the file has beside them, the target among them, play no part. A file whose
+columns had no names is taken by positions. A category that the record does not know becomes zeros in all columns of its
+code, and is counted. A missing value becomes what it became in training where missing values were filled there, and is
+an error otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpbench.data.columns import Layout
+from gpbench.data.formats.frames import place
+from gpbench.data.options import FileOptions
+from gpbench.data.userfile import table_file
+from gpbench.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+    import pandas as pd
+
+    from gpbench.data.record import Preparation
+
+__all__ = ["NewRows", "new_rows", "read_new_rows"]
+
+_NAMED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """Rows that a model can predict.
+
+    Attributes
+    ----------
+    X : (n, d) float64
+        Filled, scaled, without the columns that did not vary in training.
+    numbers : (n,) int64
+        Line (or row) of each in its file.
+    counts : mapping of str to int
+        What was done to values that should be said (filled, unknown categories), and to how many.
+    """
+
+    X: npt.NDArray[np.float64]
+    numbers: npt.NDArray[np.int64]
+    counts: Mapping[str, int]
+
+    @property
+    def notes(self) -> list[str]:
+        """The counts in words."""
+        return [f"{words}: {count}" for words, count in self.counts.items()]
+
+
+def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions | None = None) -> NewRows:
+    """Prepare the rows of a file.
+
+    Parameters
+    ----------
+    path : path
+        A file of any kind that ``gpbench run`` takes.
+    record : Preparation
+        With the scaling of the training rows.
+    options : FileOptions, optional
+        How the file is read; words for missing values are the record's and those given here.
+
+    Raises
+    ------
+    DataUnavailable
+        No such file.
+    DataError
+        It cannot be read, lacks columns, or holds values that are no numbers or missing.
+    UsageError
+        Unknown kind of file.
+    """
+    file = table_file(path, options or FileOptions())
+    known = dict.fromkeys([*record.missing, *file.extra]) if record.missing else file.missing
+    file = replace(file, missing=tuple(known))
+    if file.kind in ("csv", "tsv") and file.header is None:
+        file = replace(file, header=record.named)
+    if file.kind == "libsvm":
+        file = replace(file, features=len(record.columns) - len(record.target))
+    parts = [new_rows(block, record) for block in file.tables()]
+    totals: Counter[str] = Counter()
+    for part in parts:
+        totals.update(part.counts)
+    return NewRows(
+        np.concatenate([part.X for part in parts]),
+        np.concatenate([part.numbers for part in parts]),
+        dict(totals),
+    )
+
+
+def new_rows(block: pd.DataFrame, record: Preparation) -> NewRows:
+    """Prepare the rows of a table in memory.
+
+    Parameters
+    ----------
+    block : data frame
+        Raw rows: the columns of the file that the record was made from, by name, in any order.
+    record : Preparation
+        With the scaling of the training rows.
+
+    Raises
+    ------
+    DataError
+        A column is missing, or a value is no number, infinite, or missing without being filled.
+    """
+    if record.scaling is None:
+        raise DataError("expected the record of a preparation with the scaling of its training rows; got none")
+    source = block.attrs.get("source", "table")
+    table = _by_name(block, record, source)
+    layout = Layout(tuple(map(str, table.columns)), (), None, record.features)
+    unseen: Counter[str] = Counter()
+    raw = layout.encode(table, "float64", unseen=unseen)
+    owners = [feature.column for feature in record.features for _ in feature.names]
+    if np.isinf(raw).any():
+        row, j = np.argwhere(np.isinf(raw))[0].tolist()
+        raise DataError(f"{place(table, row)}: column {owners[j]!r} holds an infinite value")
+    gone = np.isnan(raw)
+    counts = {f"unknown categories of column {name}, coded as none of the known": n for name, n in unseen.items()}
+    if gone.any():
+        row, j = np.argwhere(gone)[0].tolist()
+        if record.scaling.fill is None:
+            raise DataError(
+                f"{place(table, row)}: column {owners[j]!r} has no value; the training rows had none missing "
+                "(or were not filled by --impute median)"
+            )
+        filled = {owners[j]: int(gone[:, j].sum()) for j in np.flatnonzero(gone.any(axis=0)).tolist()}
+        counts |= {f"missing values of column {name}, filled as in training": n for name, n in filled.items()}
+    return NewRows(record.scaling.apply(raw), np.asarray(table.index, dtype=np.int64), counts)
+
+
+def _by_name(block: pd.DataFrame, record: Preparation, source: str) -> pd.DataFrame:
+    """The block with the record's inputs among its columns."""
+    names = [str(name) for name in block.columns]
+    wanted = [feature.column for feature in record.features]
+    attrs = dict(block.attrs)
+    if not record.named and set(names) != set(record.columns):
+        # Positions count: all columns, or all but the target.
+        inputs = [name for name in record.columns if name not in record.target]
+        if len(names) == len(inputs):
+            table = block.set_axis(inputs, axis=1)
+            table.attrs = attrs
+            return table
+        if len(names) != len(record.columns):
+            raise DataError(
+                f"{source}: expected {len(inputs)} columns without names, or {len(record.columns)} with the target's; "
+                f"got {len(names)}"
+            )
+        table = block.set_axis(list(record.columns), axis=1)
+        table.attrs = attrs
+        return table
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise DataError(f"{source}: expected the columns {_some(wanted)}; {_some(absent)} not among {_some(names)}")
+    twice = [name for name, count in Counter(names).items() if count > 1 and name in wanted]
+    if twice:
+        raise DataError(f"{source}: column names must differ; more than one is named {_some(twice)}")
+    table = block.set_axis(names, axis=1)
+    table.attrs = attrs
+    return table
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

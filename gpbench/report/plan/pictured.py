@@ -1,0 +1,219 @@
+"""The measures that decide the papers' claims from a picture's arrays (:mod:`gpbench.bench.derived.steps`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpbench.bench.derived.stored import stored_arrays
+from gpbench.errors import NotComputed
+from gpbench.report.plan.checks import Check, each_group, missing, shared_splits, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpbench.bench.derived.stored import Arrays
+    from gpbench.bench.plan.run import PlanCells, PlanResult
+
+__all__ = ["agrees_with", "contracts", "moves_to_boundary", "nearer_boundary", "negligible", "on_top"]
+
+
+def _arrays(found: PlanCells) -> Arrays | None:
+    """The arrays of a plan's picture; None where they have not been computed."""
+    try:
+        return stored_arrays(found)
+    except NotComputed:
+        return None
+
+
+def _absent(found: PlanCells) -> list[Check]:
+    return [Check(f"{found.plan.id}: its arrays are not computed", None, measured=False)]
+
+
+def moves_to_boundary(
+    found: PlanCells, *, method: str, others: Sequence[str], at: Mapping[str, Any] | None = None
+) -> list[Check]:
+    """A method's inducing inputs end nearer to the boundary than they began, and have come nearer than others' have.
+
+    Nearness is the mean of |p - 1/2| of the trained posterior at the inducing inputs.
+    """
+    arrays = _arrays(found)
+    if arrays is None:
+        return _absent(found)
+    checks = []
+    for group in each_group(found, (method, *others), at=at):
+        if gap := missing(group):
+            checks.append(gap)
+            continue
+        ways = {
+            name: (_lead(arrays, own[0], "lead_start"), _lead(arrays, own[0], "lead"))
+            for name, own in group.cells.items()
+        }
+        words = ", ".join(f"{name} {shown(start / 2)} to {shown(end / 2)}" for name, (start, end) in ways.items())
+        nearer = {name: start - end for name, (start, end) in ways.items()}
+        holds = nearer[method] > max(0.0, *(nearer[name] for name in others))
+        checks.append(Check(f"{group.label}: |p - 1/2| {words}", bool(holds), _first(group.cells)))
+    return checks
+
+
+def nearer_boundary(
+    found: PlanCells, *, method: str, others: Sequence[str], at: Mapping[str, Any] | None = None
+) -> list[Check]:
+    """A method's inducing inputs lie nearer to the boundaries than each other's, by the lead of the likeliest class."""
+    arrays = _arrays(found)
+    if arrays is None:
+        return _absent(found)
+    checks = []
+    for group in each_group(found, (method, *others), at=at):
+        if gap := missing(group):
+            checks.append(gap)
+            continue
+        leads = {name: _lead(arrays, own[0], "lead") for name, own in group.cells.items()}
+        words = ", ".join(f"{name} {shown(lead)}" for name, lead in leads.items())
+        holds = all(leads[method] < leads[name] for name in others)
+        checks.append(Check(f"{group.label}: lead at the inducing inputs {words}", bool(holds), _first(group.cells)))
+    return checks
+
+
+def on_top(
+    found: PlanCells, *, methods: Sequence[str], other: str, factor: float = 2.0, at: Mapping[str, Any] | None = None
+) -> list[Check]:
+    """Each of some methods lays its inducing inputs ``factor`` times as close to one another as another method does.
+
+    Closeness is the median distance of an inducing input to the nearest other one of any class, in scaled inputs.
+    """
+    arrays = _arrays(found)
+    if arrays is None:
+        return _absent(found)
+    checks = []
+    for group in each_group(found, (*methods, other), at=at):
+        if gap := missing(group):
+            checks.append(gap)
+            continue
+        near = {name: _closeness(arrays, own[0]) for name, own in group.cells.items()}
+        words = ", ".join(f"{name} {shown(each)}" for name, each in near.items())
+        holds = all(near[name] * factor <= near[other] for name in methods)
+        checks.append(Check(f"{group.label}: distance to the nearest {words}", bool(holds), _first(group.cells)))
+    return checks
+
+
+def _sets(arrays: Arrays, cell: PlanResult, what: str) -> Iterator[np.ndarray[Any, np.dtype[np.float64]]]:
+    number = 0
+    while (one := arrays.get(f"{cell.key}/{what}/{number}")) is not None:
+        yield one
+        number += 1
+
+
+def _lead(arrays: Arrays, cell: PlanResult, what: str) -> float:
+    return float(np.mean(np.concatenate([np.empty(0), *_sets(arrays, cell, what)])))
+
+
+def _closeness(arrays: Arrays, cell: PlanResult) -> float:
+    Z = np.concatenate([np.empty((0, 2)), *_sets(arrays, cell, "inducing")])
+    if len(Z) < 2:
+        return float("nan")
+    distance = np.sqrt(((Z[:, None] - Z[None]) ** 2).sum(axis=2))
+    np.fill_diagonal(distance, np.inf)
+    return float(np.median(distance.min(axis=1)))
+
+
+def _first(cells: Mapping[str, Sequence[PlanResult]]) -> tuple[PlanResult, ...]:
+    """The cells that the panels show: the first split of each."""
+    return tuple(own[0] for own in cells.values())
+
+
+def agrees_with(
+    found: PlanCells, *, method: str, truth: str, correlation: float = 0.99, difference: float = 0.05
+) -> list[Check]:
+    """Latent means and variances correlate with the truth's, and no probability differs by more than ``difference``."""
+    arrays = _arrays(found)
+    if arrays is None:
+        return _absent(found)
+    checks = []
+    for group in each_group(found, (method, truth)):
+        pairs = shared_splits(group.cells[method], group.cells[truth])
+        if gap := missing(group):
+            checks.append(gap)
+            continue
+        for name in ("mean", "variance"):
+            ours, theirs = _joined(arrays, pairs, name)
+            found_r = float(np.corrcoef(ours, theirs)[0, 1])
+            words = f"{group.label}: correlation of {method}'s {name}s {found_r:.4f}"
+            checks.append(Check(words, found_r >= correlation, group.all()))
+        ours, theirs = _joined(arrays, pairs, "probability")
+        largest = float(np.abs(ours - theirs).max())
+        words = f"{group.label}: largest difference of {method}'s probabilities {shown(largest)}"
+        checks.append(Check(words, largest <= difference, group.all()))
+    return checks
+
+
+def _joined(
+    arrays: Arrays, pairs: Sequence[tuple[PlanResult, ...]], name: str
+) -> tuple[np.ndarray[Any, np.dtype[np.float64]], ...]:
+    return tuple(np.concatenate([arrays[f"{cell.key}/{name}"] for cell in cells]) for cells in zip(*pairs, strict=True))
+
+
+def contracts(found: PlanCells, *, always: Sequence[str], not_always: Sequence[str]) -> list[Check]:
+    """Under the operator all pairs come closer for likelihoods ``always``, and some do not for those of ``not_always``.
+
+    A likelihood is named by the first word of its label.
+    """
+    arrays = _arrays(found)
+    if arrays is None:
+        return _absent(found)
+    ratios = arrays["after"] / arrays["before"]
+    checks = []
+    for name in (*always, *not_always):
+        own = [index for index, label in enumerate(arrays["likelihoods"]) if str(label).startswith(name)]
+        if not own:
+            checks.append(Check(f"{name}: not computed", None, measured=False))
+            continue
+        largest, above = float(ratios[:, own].max()), int((ratios[:, own] > 1.0).sum())
+        words = f"{name}: {above} of {ratios[:, own].size} pairs came no closer, the largest ratio is {shown(largest)}"
+        checks.append(Check(words, (above == 0) if name in always else above > 0))
+    return checks
+
+
+def negligible(
+    found: PlanCells, *, method: str, part: str, most: float, shortest: Sequence[int] = (), scales: str = "",
+    datasets: Sequence[str] | None = None,
+) -> list[Check]:  # fmt: skip
+    """The variances of one part of the kernel end below ``most``; the shortest length scales are those of some inputs.
+
+    Parameters
+    ----------
+    found : PlanCells
+    method : str
+    part, scales : str
+        Beginnings of the names of the variances, and of the length scales.
+    most : float
+    shortest : sequence of int
+        Numbers of the inputs, from 0, that are to have the shortest length scales.
+    datasets : sequence of str, optional
+    """
+    arrays = _arrays(found)
+    if arrays is None:
+        return _absent(found)
+    checks = []
+    for group in each_group(found, (method,), datasets=datasets):
+        if gap := missing(group):
+            checks.append(gap)
+            continue
+        keys = {cell.key for cell in group.cells[method]}
+        rows = [
+            (str(name), float(value))
+            for key, name, value in zip(arrays["cell"], arrays["name"], arrays["value"], strict=True)
+            if str(key) in keys
+        ]
+        largest = max((value for name, value in rows if name.startswith(part)), default=float("nan"))
+        words = f"{group.label}: largest variance of the part {shown(largest)}"
+        checks.append(Check(words, largest <= most, group.all()))
+        if shortest:
+            lengths = sorted(
+                (value, int(name.rpartition("[")[2].rstrip("]"))) for name, value in rows if name.startswith(scales)
+            )
+            first = [number for _, number in lengths[: len(shortest)]]
+            words = f"{group.label}: shortest length scales of inputs {' '.join(map(str, first))}"
+            checks.append(Check(words, set(first) == set(shortest), group.all()))
+    return checks

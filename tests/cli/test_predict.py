@@ -1,0 +1,180 @@
+"""gpbench fit and gpbench predict, as they are typed: a practitioner's way from a raw table to probabilities."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import gpbench
+from gpbench.bench.sources import FileSource, opened
+from gpbench.bench.trained import trained_of
+from gpbench.cli import main
+from gpbench.data.newrows import read_new_rows
+from gpbench.data.options import FileOptions
+from gpbench.data.splits import Protocol
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args, code=0):
+        result = CliRunner().invoke(main, [str(each) for each in args])
+        assert result.exit_code == code, result.output + result.stderr
+        return result
+
+    return run
+
+
+def customers(n=150, *, seed=0, gaps=True):
+    """Numbers, a category, gaps, a column without use, and a target with names."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n).astype(float),
+            "plan": rng.choice(["basic", "plus", "pro"], n),
+            "usage": rng.gamma(2.0, 10.0, n),
+            "id": 7,
+            "churn": "",
+        }
+    )
+    f = 0.1 * (frame.usage - 20) + 2 * (frame["plan"] == "pro") + rng.normal(size=n)
+    frame["churn"] = np.where(f > 0.5, "left", "stays")
+    if gaps:
+        frame.loc[rng.choice(n, 9, replace=False), "age"] = np.nan
+    return frame
+
+
+FIT = ("-m", "x-gpc", "--target", "churn", "--impute", "median", "--set", "max_iterations=60", "--inducing", 10)
+
+
+def test_the_way_from_a_table_to_probabilities(invoke, tmp_path):
+    customers().to_csv("rows.csv", index=False)
+    new = customers(20, seed=1)
+    new.loc[3, "plan"] = "platinum"
+    new.loc[4, "age"] = np.nan
+    new = new[["plan", "id", "usage", "age"]].assign(remark="x")  # another order, no target, one column more
+    new.to_csv("new.csv", index=False)
+    said = invoke("fit", "rows.csv", *FIT, "--output", "churn.gpb")
+    assert re.search(r"churn\.gpb: x-gpc on 150 rows of rows\.csv, \d inputs, classes left, stays", said.stdout)
+    result = invoke("predict", "churn.gpb", "new.csv", "--output", "p.csv")
+    assert result.stdout == ""
+    assert "unknown categories of column plan, coded as none of the known: 1" in result.stderr
+    assert re.search(r"missing values of column age, filled as in training: \d", result.stderr)
+    p = pd.read_csv("p.csv")
+    assert list(p.columns) == ["line", "predicted", "p_left", "p_stays"]
+    assert len(p) == 20
+    assert (p.p_left + p.p_stays).to_numpy() == pytest.approx(1.0)
+    assert (p.predicted == np.where(p.p_left > 0.5, "left", "stays")).all()
+    invoke("predict", "churn.gpb", "new.csv", "--output", "p.parquet", "--latent")
+    wide = pd.read_parquet("p.parquet")
+    assert list(wide.columns) == [*p.columns, "latent_mean", "latent_variance"]
+    assert wide.p_left.to_numpy() == pytest.approx(p.p_left.to_numpy(), abs=1e-15)
+    assert ((wide.latent_mean > 0) == (wide.p_stays > 0.5)).all()
+    printed = invoke("predict", "churn.gpb", "new.csv")
+    assert printed.stdout.splitlines()[0] == "line,predicted,p_left,p_stays"
+    assert (tmp_path / "p.csv").read_text() == printed.stdout
+
+
+def test_a_model_predicts_what_the_estimator_and_the_stored_cell_predict(invoke, tmp_path):
+    customers().to_csv("rows.csv", index=False)
+    ran = json.loads(invoke("run", "-d", "rows.csv", "--folds", 3, "--seed", 5, *FIT, "--json").stdout)
+    (cell,) = [each for each in ran["cells"] if each["split"]["index"] == 0]
+    source = FileSource(
+        (tmp_path / "rows.csv").resolve(), FileOptions(target="churn", impute="median"), tmp_path / "data"
+    )
+    split = Protocol.parse("folds:3").split(opened(source), 0, seed=5)
+    with np.load(tmp_path / "results" / "runs" / f"{cell['key']}.npz") as arrays:
+        stored = arrays["test_probabilities"]
+    # the stored cell's model on raw rows
+    raw = customers()
+    raw.iloc[split.test].to_csv("test.csv", index=False)
+    invoke("predict", cell["key"][:8], "test.csv", "--output", "cell.csv")
+    columns = ["p_left", "p_stays"]
+    assert pd.read_csv("cell.csv")[columns].to_numpy() == pytest.approx(stored, abs=1e-12)
+    # a model that is fitted on the same rows
+    raw.iloc[split.train].to_csv("train.csv", index=False)
+    invoke("fit", "train.csv", *FIT, "--seed", 5)
+    invoke("predict", "train.gpb", "test.csv", "--output", "model.csv")
+    assert pd.read_csv("model.csv")[columns].to_numpy() == pytest.approx(stored, abs=1e-12)
+    # the estimator, on the prepared rows, which are scaled already
+    record = trained_of(tmp_path / "train.gpb").preparation
+    X, X_test = (read_new_rows(name, record).X for name in ("train.csv", "test.csv"))
+    y = raw.churn.iloc[split.train].to_numpy()
+    estimator = gpbench.GPClassifier("x-gpc", random_state=5, scaling="none", max_iterations=60, inducing=10).fit(X, y)
+    assert estimator.predict_proba(X_test) == pytest.approx(stored, abs=1e-12)
+
+
+@pytest.mark.parametrize("method", ["pep", "linear", "hgb", "rff", "dirichlet-gpc", "sep-mgpc"])
+def test_every_kind_of_posterior_is_read_again(invoke, method):
+    customers(gaps=False).to_csv("rows.csv", index=False)
+    few = ("--set", "max_iterations=5", "--inducing", 5) if method in {"dirichlet-gpc", "sep-mgpc"} else ()
+    invoke("fit", "rows.csv", "-m", method, "--target", "churn", "-o", "m.gpb", *few)
+    p = invoke("predict", "m.gpb", "rows.csv").stdout
+    assert len(p.splitlines()) == 151
+
+
+def test_counts_have_a_mean(invoke):
+    frame = customers(gaps=False).assign(calls=np.random.default_rng(0).poisson(3, 150)).drop(columns="churn")
+    frame.to_csv("rows.csv", index=False)
+    few = ("--inducing", 5, "--set", "max_iterations=5", "-m", "gvi-gradient")
+    invoke("fit", "rows.csv", "--target", "calls", "--task", "count", *few)
+    lines = invoke("predict", "rows.gpb", "rows.csv", "--latent").stdout.splitlines()
+    assert lines[0] == "line,mean,latent_mean,latent_variance"
+    assert float(lines[1].split(",")[1]) > 0
+
+
+def test_what_does_not_fit_is_named(invoke, tmp_path):
+    customers(gaps=False).to_csv("rows.csv", index=False)
+    invoke("fit", "rows.csv", "--target", "churn", "-m", "linear", "-o", "m.gpb")
+    customers(20).drop(columns="usage").to_csv("short.csv", index=False)
+    assert "usage not among" in invoke("predict", "m.gpb", "short.csv", code=1).stderr
+    gap = customers(20, gaps=False)
+    gap.loc[2, "usage"] = np.nan
+    gap.to_csv("gap.csv", index=False)
+    assert "column 'usage' has no value" in invoke("predict", "m.gpb", "gap.csv", code=1).stderr
+    assert "no latent functions" in invoke("predict", "m.gpb", "rows.csv", "--latent", code=2).stderr
+    assert ".csv or .parquet" in invoke("predict", "m.gpb", "rows.csv", "-o", "p.txt", code=2).stderr
+    assert "no folder" in invoke("fit", "rows.csv", "--target", "churn", "-o", "absent/m.gpb", code=2).stderr
+    assert "there is none" in invoke("predict", "abcdef12", "rows.csv", code=2).stderr
+    assert "a model's file, or the key" in invoke("predict", "absent.gpb", "rows.csv", code=2).stderr
+    (tmp_path / "broken.gpb").write_bytes((tmp_path / "m.gpb").read_bytes()[:300])
+    assert "holds no model" in invoke("predict", "broken.gpb", "rows.csv", code=1).stderr
+    assert "150 rows, 500 inducing points" in invoke("fit", "rows.csv", "--inducing", 500, code=2).stderr
+
+
+def changed(source, target, **changes):
+    """A model's file with another JSON part."""
+    with np.load(source, allow_pickle=False) as found:
+        arrays = dict(found)
+    arrays["model"] = np.array(json.dumps(json.loads(str(arrays["model"])) | changes))
+    with Path(target).open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def test_models_of_other_versions_are_read_or_refused_by_name(invoke):
+    customers(gaps=False).to_csv("rows.csv", index=False)
+    invoke("fit", "rows.csv", "--target", "churn", "-m", "linear", "-o", "m.gpb")
+    changed("m.gpb", "older.gpb", version=0, gpbench="0.0.1")
+    told = invoke("predict", "older.gpb", "rows.csv")
+    assert "trained by version 0 of linear (gpbench 0.0.1)" in told.stderr
+    assert told.stdout == invoke("predict", "m.gpb", "rows.csv").stdout
+    changed("m.gpb", "newer.gpb", format=99, gpbench="7.0")
+    assert "format 99, written by gpbench 7.0" in invoke("predict", "newer.gpb", "rows.csv", code=1).stderr
+
+
+def test_the_file_holds_no_pickles_and_what_it_says(invoke):
+    customers().to_csv("rows.csv", index=False)
+    invoke("fit", "rows.csv", *FIT, "--seed", 3)
+    with np.load("rows.gpb", allow_pickle=False) as found:
+        about, record = json.loads(str(found["model"])), json.loads(str(found["preparation"]))
+        assert not any(found[name].dtype.hasobject for name in found.files)
+    assert (about["format"], about["method"], about["seed"], about["gpbench"]) == (1, "x-gpc", 3, gpbench.__version__)
+    assert about["settings"]["inducing"] == "10"
+    assert record["classes"] == ["left", "stays"]

@@ -1,0 +1,173 @@
+"""Results as data: one tidy table of all cells, and reference results beside the local store."""
+
+import io
+import json
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import gpbench
+from gpbench.bench import choices, provenance, reference
+from gpbench.bench.plan import run as plan_run
+from gpbench.bench.store import Store
+from gpbench.cli import main
+from gpbench.errors import StoreError
+from gpbench.report.plan import reference as addition
+
+RUN = ["run", "-m", "linear", "-m", "svgpc", "-d", "ringnorm-gen:60", "--folds", "2", "--max-iterations", "3",
+       "--inducing", "5"]  # fmt: skip
+PLAN = """
+title = "Mine"
+datasets = ["ringnorm-gen:60"]
+split = "folds:2"
+limits = { iterations = 3 }
+metrics = ["nll", "brier"]
+[defaults]
+inducing = 5
+[methods.linear]
+[methods.svgpc]
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty folder, and code that is committed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(reference, "shipped", lambda name: tmp_path / "shipped" / name)
+    code = {"gpbench": "0", "commit": "a" * 40, "dirty": False}
+    for module in (provenance, addition):
+        monkeypatch.setattr(module, "code", lambda: code)
+    for module in (choices, plan_run):
+        monkeypatch.setattr(module, "changes", lambda: None)
+    monkeypatch.setattr(addition, "shipped", lambda: {"mine.toml": None})
+    (tmp_path / "mine.toml").write_text(PLAN)
+    return tmp_path
+
+
+def call(*words, code=0):
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_every_cell_is_a_row(place):
+    call(*RUN)
+    table = pd.read_csv(io.StringIO(call("results").stdout))
+    assert sorted(table["method"]) == ["linear", "linear", "svgpc", "svgpc"]
+    assert {"key", "dataset", "nll", "error", "train_seconds", "brier", "split_index", "place"} <= set(table.columns)
+    assert set(table["place"]) == {"store"}
+    assert json.loads(table["settings"][0])
+    (only,) = pd.read_csv(io.StringIO(call("results", "-m", "linear").stdout))["method"].unique()
+    assert only == "linear"
+    written = call("results", "--output", "all.parquet", "--traces")
+    assert written.stdout == "all.parquet\n"
+    frame = pd.read_parquet("all.parquet")
+    assert frame["key"].tolist() == table["key"].tolist()
+    assert len(frame["trace_nll"][0]) >= 1
+    loaded = gpbench.load_results(place / "results")
+    assert loaded["nll"].tolist() == frame["nll"].tolist()
+
+
+def test_an_empty_store_is_an_empty_table_and_no_place_is_an_error(place):
+    assert call("results").stdout.strip() == ""
+    assert gpbench.load_results().empty
+    assert "expects --output FILE" in call("results", "--format", "parquet", code=2).stderr
+    (place / "broken" / "runs").mkdir(parents=True)
+    (place / "shipped" / "reference" / "a").mkdir(parents=True)
+    (place / "shipped" / "reference" / "a" / "b.parquet").write_bytes(b"none")
+    with pytest.raises(StoreError, match="cannot be read as reference results"):
+        gpbench.load_results()
+    assert gpbench.load_results(fresh=True).empty
+
+
+def test_reference_results_are_read_beside_the_store_and_said(place, monkeypatch):
+    first = call("reproduce", "mine.toml", "--reference")
+    file = place / "shipped" / "reference" / "mine.parquet"
+    assert first.stdout.endswith(f"{file}\n")
+    monkeypatch.setenv("GPBENCH_RESULTS", str(place / "other"))
+
+    assert "4 cells, 4 of them stored" in call("reproduce", "mine.toml", "--dry-run").stdout
+    assert "4 cells, 0 of them stored" in call("reproduce", "mine.toml", "--dry-run", "--fresh").stdout
+    again = call("reproduce", "mine.toml")
+    assert again.stderr == "gpbench: 4 cells are reference results and are not run; --fresh runs them\n"
+    assert Store(place / "other" / "runs").results() == []
+    table = (place / "results" / "reproduced" / "mine" / "table.csv").read_bytes()
+    assert (place / "other" / "reproduced" / "mine" / "table.csv").read_bytes() == table
+
+    words = "4 of 4 cells are reference results, which come with gpbench"
+    assert call("report", "mine.toml").stderr == f"gpbench: {words}\n"
+    assert "svgpc" in call("report", "-d", "ringnorm-gen:60").stdout
+    for command in (["report"], ["results"], ["compare", "linear", "svgpc"]):
+        assert "4 cells are reference results, which come with gpbench; --fresh does" in call(*command).stderr
+        assert "are reference results" not in CliRunner().invoke(main, [*command, "--fresh"]).stderr
+    assert set(gpbench.load_results()["place"]) == {"reference"}
+
+    assert call("reproduce", "mine.toml", "--fresh").stderr == ""
+    assert len(Store(place / "other" / "runs").results()) == 4
+    assert call("report", "mine.toml").stderr == ""
+    assert set(gpbench.load_results()["place"]) == {"store"}
+
+
+def test_versions_that_are_no_longer_current_are_named(place, monkeypatch):
+    call("reproduce", "mine.toml", "--reference")
+    file = place / "shipped" / "reference" / "mine.parquet"
+    old = [cell for cell in reference.read_reference(file) if cell.method == "linear"]
+
+    reference.write_reference(file, [replace(cell, version=99) for cell in old])
+    monkeypatch.setenv("GPBENCH_RESULTS", str(place / "other"))
+    found = call("report", "mine.toml").stderr
+    assert "2 of 2 cells are reference results" in found
+    assert "cells of versions that are no longer current: linear of version 99" in found
+    now = gpbench.method("linear").version
+    assert f"of earlier versions: linear (now version {now}): version 99" in call("report").stderr
+    call("reproduce", "mine.toml", "--reference")  # runs them, and they take the place of the old ones
+    assert {cell.version for cell in reference.read_reference(file) if cell.method == "linear"} == {now}
+
+
+def test_additions_that_say_nothing_of_a_commit_are_refused(place, monkeypatch):
+    assert "not its quick form" in call("reproduce", "mine.toml", "--reference", "--quick", code=2).stderr
+    (place / "yours.toml").write_text(PLAN)
+    assert "expects a plan that comes with gpbench" in call("reproduce", "yours.toml", "--reference", code=2).stderr
+    monkeypatch.setattr(addition, "code", lambda: {"dirty": True})
+    assert "expects a checkout without changes" in call("reproduce", "mine.toml", "--reference", code=2).stderr
+    monkeypatch.setattr(addition, "checkout", lambda: None)
+    assert "is installed as a wheel" in call("reproduce", "mine.toml", "--reference", code=2).stderr
+    assert not (place / "shipped").exists()
+    assert not (place / "results").exists()
+
+
+PICTURE = """
+title = "Mine"
+datasets = ["ringnorm-gen:60"]
+split = "folds:2"
+limits = { iterations = 3 }
+render = "curves"
+metrics = ["nll"]
+[figure]
+hyperparameters = true
+[methods.svgpc]
+inducing = 5
+"""
+
+
+def test_a_picture_that_is_made_of_posteriors_takes_all_its_cells_from_the_reference_or_none(place, monkeypatch):
+    (place / "mine.toml").write_text(PICTURE)
+    written = call("reproduce", "mine.toml", "--reference").stdout.splitlines()
+    assert [line.rpartition("/")[2] for line in written[-2:]] == ["mine.parquet", "mine.npz"]
+    monkeypatch.setenv("GPBENCH_RESULTS", str(place / "other"))
+    call("report", "mine.toml", "--output", "out")
+    assert "2 cells are reference results and are not run" in call("reproduce", "mine.toml").stderr
+    again = place / "other" / "reproduced" / "mine"
+    tables = [path.name for path in (place / "out").glob("hyper*")]
+    assert tables
+    assert all((place / "out" / name).read_bytes() == (again / name).read_bytes() for name in tables)
+    # with one of the two in the store, the arrays of the reference are no longer theirs
+    call("run", "-m", "svgpc", "-d", "ringnorm-gen:60", "--folds", "2", "--max-iterations", "3", "--inducing", "5")
+    (first, _) = sorted((place / "other" / "runs").glob("*.json"))
+    first.unlink()
+    assert call("reproduce", "mine.toml").stderr == ""
+    assert len(Store(place / "other" / "runs").results()) == 2

@@ -1,0 +1,137 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpbench.data.newrows import new_rows, read_new_rows
+from gpbench.data.options import FileOptions
+from gpbench.data.record import Feature, Preparation, fitted
+from gpbench.data.userfile import load_file
+from gpbench.errors import DataError
+
+TEXT = "id,c,x,z,k,t\n" + "".join(
+    f"{k},{'uvw'[k % 3]},{k}.5,{'' if k == 5 else k * k},7,{['no', 'yes'][k % 2]}\n" for k in range(12)
+)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """The data set of a file, and its record with the scaling of the first nine rows, through JSON."""
+
+    def model(text=TEXT, name="t.csv", rows=9, **options):
+        path = tmp_path / name
+        path.write_text(text)
+        options = {"drop": ("id",), "impute": "median"} if text is TEXT else options
+        dataset = load_file(path, options=FileOptions(**options), cache=tmp_path / "cache")
+        record = fitted(dataset, rows=np.arange(rows))
+        return dataset, Preparation.from_json(json.loads(json.dumps(record.to_json())))
+
+    return model
+
+
+def test_new_rows_become_what_the_file_s_own_rows_became(model, tmp_path):
+    dataset, record = model()
+    expected = record.scaling.apply(np.asarray(dataset.X))
+    found = read_new_rows(tmp_path / "t.csv", record)
+    assert np.array_equal(found.X, expected)
+    assert found.X.shape == (12, 5)  # three categories, x and z; k is constant
+    assert found.numbers.tolist() == list(range(2, 14))
+    assert found.notes == ["missing values of column z, filled as in training: 1"]
+    table = pd.read_csv(tmp_path / "t.csv").sample(frac=1, axis=1, random_state=0)
+    assert np.array_equal(new_rows(table, record).X, expected)
+    assert np.array_equal(new_rows(table.drop(columns=["t", "id"]), record).X, expected)
+
+
+def test_the_record_says_what_became_of_each_column(model):
+    _, record = model()
+    assert record.columns == ("id", "c", "x", "z", "k", "t")
+    assert record.target == ("t",)
+    assert record.classes == ("no", "yes")
+    assert dict(record.dropped) == {"id": "dropped"}
+    assert record.features[0] == Feature("c", "one-hot", ("u", "v", "w"))
+    assert record.names == ("c=u", "c=v", "c=w", "x", "z", "k")
+    assert record.scaling.constant.tolist() == [False] * 5 + [True]
+    assert record.impute == "median"
+    assert "NA" in record.missing
+
+
+def test_an_unknown_category_is_none_of_the_known_and_is_counted(model):
+    _, record = model()
+    found = new_rows(pd.DataFrame({"c": ["u", "q", "q"], "x": [1, 2, 3], "z": [1, 2, 3], "k": [7, 7, 8]}), record)
+    assert found.notes == ["unknown categories of column c, coded as none of the known: 2"]
+    zeros = (0 - record.scaling.mean[:3]) / record.scaling.scale[:3]
+    assert np.array_equal(found.X[1, :3], zeros)
+
+
+def test_missing_values_are_filled_as_in_training_or_refused(model):
+    _, record = model()
+    found = new_rows(pd.DataFrame({"c": [None, "u"], "x": [np.nan, 2], "z": [1, np.nan], "k": [7, 7]}), record)
+    assert np.isfinite(found.X).all()
+    assert sum(found.counts.values()) == 3
+    _, strict = model("a,t\n" + "1,0\n2,1\n" * 5)
+    with pytest.raises(DataError, match=r"table, row 1: column 'a' has no value; the training rows had none missing"):
+        new_rows(pd.DataFrame({"a": [1, np.nan]}), strict)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"b": [1.0]}, "table: expected the columns a; a not among b"),
+        ({"a": ["x"]}, "table, row 0: column 'a' must hold numbers; got 'x'"),
+        ({"a": [np.inf]}, "table, row 0: column 'a' holds an infinite value"),
+    ],
+)
+def test_what_cannot_be_prepared(model, table, words):
+    _, record = model("a,t\n" + "1,0\n2,1\n" * 5)
+    with pytest.raises(DataError) as caught:
+        new_rows(pd.DataFrame(table), record)
+    assert words in str(caught.value)
+
+
+def test_columns_without_names_go_by_their_places(model, tmp_path):
+    dataset, record = model("1.5,2,a\n2.5,4,b\n" * 5)
+    assert not record.named
+    expected = record.scaling.apply(np.asarray(dataset.X))
+    (tmp_path / "new.csv").write_text("1.5,2\n2.5,4\n")
+    assert np.array_equal(read_new_rows(tmp_path / "new.csv", record).X, expected[:2])
+    assert np.array_equal(read_new_rows(tmp_path / "t.csv", record).X, expected)
+    (tmp_path / "wide.csv").write_text("1,2,3,4\n")
+    with pytest.raises(DataError, match=r"wide.csv: expected 2 columns without names, or 3 with the target's; got 4"):
+        read_new_rows(tmp_path / "wide.csv", record)
+
+
+def test_the_words_for_missing_are_those_of_training(model, tmp_path):
+    _, record = model("a,t\n" + "1,0\n2,1\nunknown,1\n" * 5, missing=("unknown",), impute="median")
+    (tmp_path / "new.csv").write_text("a\n1\nunknown\n")
+    assert read_new_rows(tmp_path / "new.csv", record).notes == ["missing values of column a, filled as in training: 1"]
+
+
+def test_sparse_rows_have_the_features_of_training(model, tmp_path):
+    dataset, record = model("1 1:1 3:2\n-1 2:3\n1 3:1\n-1 1:2\n", name="t.svm", rows=4)
+    (tmp_path / "new.svm").write_text("0 1:1\n")
+    assert read_new_rows(tmp_path / "new.svm", record).X.shape == (1, dataset.d)
+    (tmp_path / "more.svm").write_text("0 4:1\n")
+    with pytest.raises(DataError, match=r"more.svm, line 1: expected an index in 1\.\.3; got '4'"):
+        read_new_rows(tmp_path / "more.svm", record)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": None},
+        {"features": [{"column": "a", "kind": "odd", "categories": [], "first": 0}]},
+        {"features": [1]},
+        {"scaling": {"mean": [1.0], "scale": [0.0], "constant": [False], "fill": None}},
+        {"scaling": {"mean": [1.0, 2.0], "scale": [1.0, 1.0], "constant": [False, True], "fill": None}},
+        {"scaling": {"mean": ["x"], "scale": [1.0], "constant": [False], "fill": None}},
+        {"dropped": []},
+        {"task": 3},
+    ],
+)
+def test_a_record_that_is_none(model, change):
+    _, record = model("a,t\n" + "1,0\n2,1\n" * 5)
+    with pytest.raises(DataError, match="expected the record of a preparation; "):
+        Preparation.from_json({**record.to_json(), **change})
+    with pytest.raises(DataError, match="expected the record of a preparation; it lacks 'columns'"):
+        Preparation.from_json({})

@@ -1,0 +1,293 @@
+"""pep from its start to its end: stages, tail, what it says of itself, and rows that are hard."""
+
+import numpy as np
+import pytest
+
+from gpbench.data.generators import ringnorm, twonorm
+from gpbench.errors import UsageError
+from gpbench.model.basis import Basis
+from gpbench.model.inducing import InducingRule
+from gpbench.model.kernels import make_kernel
+from gpbench.model.likelihoods import Logit, Poisson
+from gpbench.schemes.base import StopTraining
+from gpbench.schemes.general.gvi_fixed_point import GVIFixedPoint
+from gpbench.schemes.pep.energy import Energy, Sites
+from gpbench.schemes.pep.pep import PEP, Prior, Stage, parse_stages
+from gpbench.schemes.pep.rows import Cavity, tilted
+from gpbench.schemes.pep.tail import Batch
+
+
+def small(**changed):
+    return PEP(**{"inducing": "12", "max_iterations": 20, **changed})
+
+
+@pytest.mark.parametrize(
+    ("text", "n", "stages"),
+    [
+        (None, 500, (Stage(48, None),)),
+        (None, 5_000, (Stage(8, 2000), Stage(40, None))),
+        (None, 20_000, (Stage(8, 2000), Stage(12, 8000), Stage(40, None))),
+        (None, 60_000, (Stage(8, 2000), Stage(12, 8000), Stage(1000, None, tail=True))),
+        ("3x10, 2x20,4xall", 100, (Stage(3, 10), Stage(2, 20), Stage(4, None))),
+        ("3x10,2x200,4xall", 100, (Stage(3, 10), Stage(6, None))),
+    ],
+)
+def test_stages_follow_the_rows(text, n, stages):
+    assert parse_stages(text, n) == stages
+
+
+@pytest.mark.parametrize("text", ["", "all", "0xall", "3x0", "3xsome", "1xtail", "3xall,1xtail,3xall"])
+def test_stages_that_are_none_are_refused(text):
+    with pytest.raises(UsageError, match=r"stages|tail"):
+        PEP(stages=text)
+
+
+def test_it_learns_what_can_be_learned(fit, boundary):
+    X, y = boundary(400, noise=0.2)
+    found = fit(small(max_iterations=200, stages="200xall"), X[:300], y[:300])
+    score = found.posterior.score(X[300:], y[300:])
+    assert -score.log_density.mean() < 0.25
+    assert found.stopped_by == "converged"
+    assert found.facts["clipped"] == 0
+    assert 0.5 < found.facts["least_left"] <= 1.0
+    assert found.facts["evaluations"] == found.iterations
+    assert found.jitter > 0
+
+
+def test_the_energy_rises_and_is_told_of_only_where_it_is_of_all_rows(fit, boundary):
+    X, y = boundary(120)
+    told = []
+    fit(small(stages="4x30,8xall"), X, y, on_step=lambda step: told.append(step.bound))
+    assert told[:4] == [None] * 4
+    assert (np.diff(told[4:]) >= 0).all()
+
+
+def test_stopped_in_a_subset_it_has_the_best_of_that_subset(fit, boundary):
+    X, y = boundary(120)
+
+    def stop(step):
+        if step.iteration == 3:
+            raise StopTraining
+
+    found = fit(small(stages="4x30,8xall"), X, y, on_step=stop)
+    assert (found.stopped_by, found.iterations, found.bound) == ("on_step", 3, None)
+    assert np.isfinite(found.posterior.predict(X).probabilities).all()
+
+
+def test_a_limit_that_passes_within_an_evaluation_ends_it(fit, boundary):
+    X, y = boundary(120)
+
+    class Clock:
+        asked = 0
+
+        def __call__(self, step):
+            pass
+
+        def check(self):
+            self.asked += 1
+            if self.asked == 2:
+                raise StopTraining
+
+    found = fit(small(), X, y, on_step=Clock())
+    assert (found.stopped_by, found.iterations) == ("on_step", 0)
+    assert np.isfinite(found.posterior.predict(X).probabilities).all()
+
+
+@pytest.mark.parametrize("stages", ["20xall", "5x30,20xall", "3x40,12xtail"])
+def test_the_same_seed_gives_the_same_bits(fit, boundary, stages):
+    X, y = boundary(120)
+    one, two = (fit(small(stages=stages, batch_size=30), X, y, seed=3).posterior.arrays() for _ in range(2))
+    for name, values in one.items():
+        np.testing.assert_array_equal(values, two[name])
+
+
+def test_a_fixed_kernel_has_its_sites_settled(fit, boundary):
+    X, y = boundary(80)
+    rule = InducingRule("given", Z=X[:10])
+    scheme = PEP(hyperparameters="fixed", learn_inducing=False, precision="double", max_iterations=200)
+    found = fit(scheme, X, y, inducing=rule)
+    assert found.stopped_by == "converged"
+    kernel = make_kernel("se-ard", 2, variance=np.e, lengthscale=np.sqrt(2.0), noise=0.0)
+    settled = Energy(X, y, power=0.5, single=False).at(
+        [kernel], [X[:10]], likelihood=Logit(), sites=Sites(y[None] - 0.5, np.full((1, 80), 0.25)), updates=200
+    )
+    assert found.bound == pytest.approx(settled.value, rel=1e-8)
+
+
+def test_power_zero_meets_the_fixed_point_scheme_on_counts(fit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = rng.poisson(np.exp(0.5 + np.sin(X[:, 0])))
+    rule = InducingRule("given", Z=X[:10])
+    fixed = {"hyperparameters": "fixed", "noise": 0.0, "variance": 1.0}
+    ours = PEP(power=0.0, learn_inducing=False, precision="double", max_iterations=300, **fixed)
+    theirs = GVIFixedPoint(**fixed)
+    one, two = (fit(each, X, y, inducing=rule, task="count", classes=0) for each in (ours, theirs))
+    assert one.bound == pytest.approx(two.bound, abs=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "gaussian"])
+def test_counts_are_learned_with_their_mean(fit, likelihood):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = rng.poisson(np.exp(2.0 + np.sin(2 * X[:, 0])))
+    found = fit(small(likelihood=likelihood, max_iterations=60), X, y, task="count", classes=0)
+    nll = -found.posterior.score(X, y).log_density.mean()
+    plain = -Poisson().log_density(y, np.full(200, np.log(y.mean()))).mean()
+    assert nll < plain - 0.5
+
+
+def test_ordered_categories_are_learned_with_their_edges(fit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.digitize(np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=200), [-0.5, 0.5])
+    found = fit(small(max_iterations=60), X, y, task="ordinal", classes=3)
+    assert found.posterior.score(X, y).error.mean() < 0.25
+
+
+def hard_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    y = (X[:, 0] > 0).astype(int)
+    far = X.copy()
+    far[:3] *= 1000.0
+    constant = X.copy()
+    constant[:, 1] = 0.0
+    return {
+        "one class": (X, np.ones(100, dtype=int)),
+        "constant column": (constant, y),
+        "duplicates": (np.repeat(X[:50], 2, axis=0), np.repeat(y[:50], 2)),
+        "conflicting duplicates": (np.repeat(X[:50], 2, axis=0), np.tile([0, 1], 50)),
+        "a thousand standard deviations": (far, y),
+        "separable": (X, y),
+        "one input": (X[:, :1], y),
+        "two hundred inputs": (rng.normal(size=(100, 200)), y),
+        "noise": (X, rng.integers(2, size=100)),
+    }
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("name", list(hard_rows()))
+def test_hard_rows_give_finite_predictions_without_a_warning(fit, name, power):
+    X, y = hard_rows()[name]
+    found = fit(small(power=power, max_iterations=25), X, y)
+    score = found.posterior.score(X, y)
+    assert np.isfinite(score.log_density).all()
+
+
+def test_all_rows_as_inducing_inputs(fit, boundary):
+    X, y = boundary(40)
+    found = fit(small(inducing="all"), X, y)
+    assert np.isfinite(found.posterior.score(X, y).log_density).all()
+
+
+def test_the_weak_prior_is_normal_about_the_start():
+    kernel = make_kernel("se-ard+linear-ard", 4, variance=np.e, lengthscale=2.0, noise=0.1)
+    prior = Prior(kernel, "se-ard+linear-ard", 4, weak=True)
+    value, slope = prior(kernel.theta)
+    assert value == 0.0
+    assert not slope.any()
+    theta = kernel.theta + 0.5
+    value, slope = prior(theta)
+    assert value == pytest.approx(-0.5 * 0.25 * (4 + 5 * 0.25))
+    for i, each in enumerate(np.eye(len(theta))):
+        rise = prior(theta + 1e-6 * each)[0] - prior(theta - 1e-6 * each)[0]
+        assert slope[i] == pytest.approx(rise / 2e-6, abs=1e-7)
+    assert Prior(kernel, "se-ard+linear-ard", 4, weak=False)(theta)[0] == 0.0
+
+
+def q_and_basis(boundary):
+    X, y = boundary(120)
+    kernel = make_kernel("se-ard", 2, variance=2.0, lengthscale=1.2, noise=0.0)
+    at = Energy(X, y, power=0.5, single=False).at(
+        [kernel], [X[:10]], likelihood=Logit(), sites=Sites(y[None] - 0.5, np.full((1, 120), 0.25)), updates=5
+    )
+    return X, y, at
+
+
+def test_gradients_of_batches_average_to_that_of_all_rows(boundary):
+    X, _, at = q_and_basis(boundary)
+    rng = np.random.default_rng(0)
+    g, h = rng.normal(size=120), -rng.uniform(size=120)
+
+    def gradient(rows, scale):
+        batch = Batch.of(at.bases[0], at.qs[0], X[rows], single=False)
+        return batch.gradient(at.qs[0], g=g[rows], h=h[rows], scale=scale, jitter=1e-6)
+
+    whole, parts = gradient(np.arange(120), 1.0), [gradient(np.arange(i, 120, 4), 4.0) for i in range(4)]
+    for name, values in whole.items():
+        np.testing.assert_allclose(np.mean([part[name] for part in parts], axis=0), values, atol=1e-10)
+
+
+def test_the_gradient_of_a_batch_is_that_of_differences(boundary):
+    X, y, at = q_and_basis(boundary)
+    kernel, Z = at.bases[0].kernel, at.bases[0].Z
+
+    def value(theta, inputs):
+        moved = kernel.with_theta(theta)
+        basis = Basis(moved, inputs, jitter=1e-6 * float(moved.diag(inputs).mean()))
+        batch = Batch.of(basis, at.qs[0], X, single=False)
+        e = tilted(Logit(), y, Cavity(np.ones(120), batch.mu, batch.s, batch.s), power=0.5).e
+        return 3.0 * e.sum() - at.qs[0].kl
+
+    batch = Batch.of(Basis(kernel, Z, jitter=1e-6 * kernel.constant_diag), at.qs[0], X, single=False)
+    found = tilted(Logit(), y, Cavity(np.ones(120), batch.mu, batch.s, batch.s), power=0.5)
+    gradient = batch.gradient(at.qs[0], g=found.g, h=found.h, scale=3.0, jitter=1e-6)
+    for i, each in enumerate(1e-5 * np.eye(3)):
+        rise = (value(kernel.theta + each, Z) - value(kernel.theta - each, Z)) / 2e-5
+        assert gradient["theta0"][i] == pytest.approx(rise, abs=1e-5)
+    for i in range(Z.size):
+        step = np.zeros(Z.shape)
+        step.flat[i] = 1e-5
+        rise = (value(kernel.theta, Z + step) - value(kernel.theta, Z - step)) / 2e-5
+        assert gradient["Z0"].flat[i] == pytest.approx(rise, abs=1e-5)
+
+
+def test_the_tail_keeps_what_the_stages_have_found(fit, boundary):
+    X, y = boundary(2000, noise=0.3)
+    held, of = boundary(500, seed=1, noise=0.3)
+    nll = {}
+    for stages in ("4x60", "4x60,300xtail", "40xall"):
+        found = fit(small(stages=stages, batch_size=200, max_iterations=1000), X, y)
+        nll[stages] = -found.posterior.score(held, of).log_density.mean()
+    assert nll["4x60,300xtail"] < nll["4x60"]
+    assert nll["4x60,300xtail"] < 1.1 * nll["40xall"]
+
+
+def test_several_classes_are_learned(fit, clusters):
+    X, y = clusters(150)
+    held, of = clusters(150, seed=1)
+    found = fit(small(max_iterations=40), X, y, classes=3)
+    score = found.posterior.score(held, of)
+    assert -score.log_density.mean() < 0.35
+    assert score.error.mean() < 0.15
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_classes_that_are_absent_or_alone_are_no_failure(fit, clusters, power):
+    X, y = clusters(60)
+    for labels in (np.zeros(60, dtype=int), np.where(y == 2, 0, y)):
+        found = fit(small(max_iterations=10, power=power), X, labels, classes=3)
+        assert np.isfinite(found.posterior.score(X, labels).log_density).all()
+
+
+def test_several_classes_have_no_tail(fit, clusters):
+    X, y = clusters(60)
+    with pytest.raises(UsageError, match="tail"):
+        fit(small(stages="2x30,5xtail"), X, y, classes=3)
+
+
+@pytest.mark.parametrize(("draw", "nll", "evaluations"), [(ringnorm, 0.17, 18), (twonorm, 0.08, 10)])
+def test_so_many_evaluations_reach_a_good_nll(fit, draw, nll, evaluations):
+    X, labels = draw(np.random.default_rng(0), 1600)
+    y, reached = (labels > 0).astype(int), []
+
+    def look(step):
+        score = step.posterior().score(X[800:], y[800:])
+        if -score.log_density.mean() <= nll:
+            reached.append(step.iteration)
+            raise StopTraining
+
+    fit(PEP(inducing="50"), X[:800], y[:800], on_step=look)
+    assert reached
+    assert reached[0] <= evaluations
