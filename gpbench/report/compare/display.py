@@ -9,6 +9,7 @@ from gpbench.report.compare.attainment import FACTOR
 from gpbench.report.compare.comparison import METRICS
 from gpbench.report.compare.significance import ALPHA, LEVEL
 from gpbench.report.scores import MORE_IS_BETTER
+from gpbench.report.tables.lines import text, wrapped
 from gpbench.report.tables.table import METRICS as HEADS
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import printable
@@ -29,10 +30,16 @@ _FEWEST = 6
 #: Title of the matrix of wins.
 WINS = "Share of data sets where the row's method is better than the column's"
 #: Marks of headings in each.
-_HEADINGS = {"text": "{}\n", "markdown": "## {}\n\n", "latex": "% {}\n"}
+_HEADINGS = {"markdown": "## {}\n\n", "latex": "% {}\n"}
 
 
-def comparison_text(found: Comparison, *, format: str = "text", metrics: Sequence[str] = METRICS) -> str:  # noqa: A002
+def comparison_text(
+    found: Comparison,
+    *,
+    format: str = "text",  # noqa: A002  # named as on the command line
+    metrics: Sequence[str] = METRICS,
+    width: int | None = None,
+) -> str:
     """All tables of a comparison, ending in a newline.
 
     Parameters
@@ -42,6 +49,8 @@ def comparison_text(found: Comparison, *, format: str = "text", metrics: Sequenc
         One of :data:`FORMATS`.
     metrics : sequence of str
         Of :data:`gpbench.report.compare.comparison.METRICS`; those that no cell has are left out.
+    width : int, optional
+        Of the terminal, for text.
 
     Raises
     ------
@@ -50,7 +59,12 @@ def comparison_text(found: Comparison, *, format: str = "text", metrics: Sequenc
     """
     if format not in FORMATS:
         raise unknown_name("format of a comparison", format, FORMATS)
-    parts = [_HEADINGS[format].format(title) + RENDERERS[format](shown) for title, shown in tables(found, metrics)]
+    parts = []
+    for title, shown in tables(found, metrics):
+        if format == "text":
+            parts.append("\n".join([*wrapped([title], width), text(shown, width)]))
+        else:
+            parts.append(_HEADINGS[format].format(title) + RENDERERS[format](shown))
     return "\n".join(parts)
 
 
