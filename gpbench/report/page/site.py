@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from gpbench.bench.methods import methods
 from gpbench.bench.plan.plan import DESCRIPTIVE, SELF_CONTAINED
 from gpbench.bench.plan.read import find_plan, shipped
-from gpbench.bench.plan.run import look_up
+from gpbench.bench.plan.run import described, look_up
 from gpbench.bench.reference import read_reference, reference_file, reference_files
 from gpbench.bench.store import Store
 from gpbench.data.catalogue import entries
@@ -219,12 +219,15 @@ def _state(found: PlanCells) -> tuple[str, str]:
         return ("none needed, computed" if computed else _NOT_RUN), ""
     if found.plan.render in DESCRIPTIVE:
         return "none needed", ""
+    cells = read_reference(reference_file(found.plan.id))
+    stale = len(cells) - len(described(found.plan, cells))
     if not found.results:
-        return _NOT_RUN, ""
+        return f"{stale} of earlier settings" if stale else _NOT_RUN, ""
     numbers = entries_of(found.plan, found.results)
     here = sum(each.finished for each in numbers)
     expected = sum(max(each.expected, each.finished + each.failed) for each in numbers)
     failed = f", {found.failed} failed" if found.failed else ""
+    failed += f", {stale} more of earlier settings" if stale else ""
     counted = [entry.verdict for each in numbers if each.block.table.counted for entry in each.entries.values()]
     return f"{here} of {expected}{failed}", tally(counted).removeprefix("Verdicts: ")
 
