@@ -28,9 +28,10 @@ Beyond the paper, each chosen by measurement (see the help of the settings):
   as the hyper-parameters settle; under a floor it stays in q and pushes the prior variance up without end.
 - When the kernel moves, the data's part of q(u) is kept and the prior's part replaced: q is never far behind.
 - Steps of the hyper-parameters become rarer and longer: where q forgets slowly, one step in five does what five did.
-- White noise may fall to 1e-6 of the prior variance, as K_mm's jitter. With a floor of 1e-4 training ended 0.2 to 1.3 nats
-  in 190 to 310 below the optimum of the bound that L-BFGS finds (vi-jj-full) on german-numeric, heart and banana; without
-  one 0.0 to 0.3 below. On ringnorm the bound is 290 of 1,210 nats higher, held-out NLL 0.131 and 0.108 for 0.139 and 0.116.
+- White noise may fall to 1e-6 of the prior variance, as K_mm's jitter. With a floor of 1e-4 training ended 0.2 to 1.3
+  nats in 190 to 310 below the optimum of the bound that L-BFGS finds (vi-jj-full) on german-numeric, heart and
+  banana; without one 0.0 to 0.3 below. On ringnorm the bound is 290 of 1,210 nats higher, held-out NLL 0.131 and
+  0.108 for 0.139 and 0.116.
 - The first of them come at every third iteration, three times as long: an iteration with such a step costs nearly five
   times what one without it does. The NLL after 4,000 iterations is the same (eleven fits on six sets, within 0.002 but
   on ringnorm, where it is lower as often as higher), at half the time for the first 400.
