@@ -194,7 +194,8 @@ def test_a_cell_of_the_store_that_no_report_can_use_is_passed_over(results):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("a.csv", "dataset,"), ("a.md", "| data set"), ("a.TEX", "% NLL"), ("a.txt", "data set")]
+    ("name", "start"),
+    [("a.csv", "dataset,"), ("a.md", "| data set"), ("a.TEX", "% \\usepackage{booktabs"), ("a.txt", "data set")],
 )
 def test_the_ending_says_the_format(results, name, start):
     done = report("-d", "wine", "--output", name)
@@ -244,7 +245,8 @@ def test_a_page_in_a_folder(results, tmp_path):
 def test_a_folder_holds_table_and_pictures(results, tmp_path):
     done = report("--output", tmp_path / "out", "--format", "latex", "-d", "wine")
     assert done.exit_code == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["error.png", "nll.png", "table.tex"]
+    found = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert found == ["error.pdf", "error.png", "nll.pdf", "nll.png", "table.tex"]
     assert done.stdout.splitlines() == [str(tmp_path / "out" / name) for name in ("table.tex", "nll.png", "error.png")]
 
 

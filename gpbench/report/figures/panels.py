@@ -40,7 +40,7 @@ Array = npt.NDArray[Any]
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture; see :mod:`gpbench.report.plan.renderers`."""
-    return write_picture(panels(found), found.plan, folder)
+    return write_picture(panels(found), found, folder)
 
 
 def panels(found: PlanCells) -> Figure:
