@@ -162,7 +162,7 @@ def test_a_cell_of_two_variants_counts_once_whatever_the_order(plan, make_cell, 
 
 def test_files_and_their_provenance(plan, cells, tmp_path, found_of):
     written = write_plan(found_of(plan, cells), tmp_path / "out")
-    assert [path.name for path in written] == ["table.txt", "table.md", "table.csv", "provenance.json"]
+    assert [path.name for path in written] == ["table.txt", "table.md", "table.tex", "table.csv", "provenance.json"]
     assert written[1].read_text(encoding="utf-8").startswith("> villacampa2017, Table 1")
     assert '"failed": 1' in written[3].read_text(encoding="utf-8")
 
