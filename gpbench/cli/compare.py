@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gpbench.cli.names import dataset_names, method_names
-from gpbench.terminal import echo
+from gpbench.terminal import echo, width
 
 __all__ = ["command"]
 
@@ -93,7 +93,7 @@ def command(
         raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, split=split, processor=processor)
     found = compare(chosen, methods=methods, rope=ROPE if rope is None else rope)
-    text = comparison_text(found, format=form, metrics=columns)
+    text = comparison_text(found, format=form, metrics=columns, width=width() if output is None else None)
     if output is None:
         echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json, content=as_json or form != "text")
         return

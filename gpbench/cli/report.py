@@ -171,7 +171,7 @@ def report_claims(form: str | None, output: Path | None) -> None:
     if form not in ENDINGS:
         raise UsageError(f"claims are written as {', '.join(ENDINGS)}; got {form or output}")
     judged = judge_store(Store(load_config().store))
-    content = claims_csv(judged) if form == "csv" else claim_words(judged, form)
+    content = claims_csv(judged) if form == "csv" else claim_words(judged, form, width=None if output else width())
     if output is None:
         echo(content, nl=False, content=form != "text")
     else:
@@ -221,14 +221,14 @@ def report_plan(
 
                 content = plan_page(found)
             else:
-                content = plan_text(found, form)
+                content = plan_text(found, form, width=width() if output is None else None)
             if output is None:
                 echo(content, nl=False, content=form != "text")
             else:
                 write_atomically(output, content)
                 echo(str(output), content=True)
         elif output is None and plan.render == "table":
-            echo(plan_text(found, form or "text"), nl=False, content=form not in {None, "text"})
+            echo(plan_text(found, form or "text", width=width()), nl=False, content=form not in {None, "text"})
         else:
             for path in write_plan(found, output or folder_of(plan, config, whole=plan == whole)):
                 echo(str(path), content=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gpbench.cli.names import plan_names
-from gpbench.terminal import echo
+from gpbench.terminal import echo, width
 
 __all__ = ["command"]
 
@@ -120,7 +120,7 @@ def command(
     found = scored(found)
     written = write_plan(found, output or folder_of(found.plan, config, whole=chosen == whole))
     if found.plan.render == "table":
-        echo(plan_text(found, "text"))
+        echo(plan_text(found, "text", width=width()))
     for path in [*written, *(add_to_reference(found) if reference else ())]:
         echo(str(path), content=True)
     if found.plan.missing and len(found.plan.missing) == len(found.plan.datasets):

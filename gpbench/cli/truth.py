@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gpbench.terminal import echo
+from gpbench.terminal import echo, width
 
 __all__ = ["command"]
 
@@ -120,7 +120,7 @@ def command(
         if as_json:
             echo(json.dumps({"rows": truth_rows(rows)}, indent=1), content=True)
         else:
-            echo(truth_text(found, rows, form), nl=False, content=form != "text")
+            echo(truth_text(found, rows, form, width=width()), nl=False, content=form != "text")
         for path in write_plan(found, output) if output is not None else []:
             echo(str(path), err=True)
     if found.failed:

@@ -1,9 +1,10 @@
 """Which cells may be averaged: those of one data set and one split protocol that differ in split and seed alone.
 
 What is not the same is never averaged together. Where one method stands in the store with several settings, each gets
-a row of its own whose label names the settings that differ, such as ``x-gpc (inducing=200)``; the same goes for a data
-set whose content or scaling changed. Labels are settled over all cells given, so that a label means the same in every
-row and every picture of one report. Cells of a plan bear its labels and stand in its order instead
+a row of its own whose label names the fewest settings that tell the rows apart, such as ``x-gpc (inducing=200)``; what
+else differs is the group's ``details``, to be said beneath. The same goes for a data set whose content or scaling
+changed. Labels are settled over all cells given, so that a label means the same in every row and every picture of one
+report. Cells of a plan bear its labels and stand in its order instead
 (:class:`gpbench.bench.plan.run.Shown`).
 """
 
@@ -13,6 +14,7 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
     from gpbench.bench.result import Result
 
 __all__ = ["Group", "distinct", "group_cells", "natural", "processors_of"]
+
+#: Stands for a setting that a cell does not have.
+_UNSET = "unset"
+#: Settings that say most to a reader; of two that tell cells apart as well, the first here is named.
+_TELLING = ("inducing", "kernel", "likelihood", "link", "hyperparameters", "max_iterations")
+#: So many facts are searched for all ways to tell cells apart by fewer; 30 that differ make 4,525.
+_SEARCHED = 3
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class Group:
         The protocol: ``"folds:10"``.
     cells : tuple of Result
         In the order of seed and split; failed ones too.
+    details : tuple of str
+        ``name=value`` of what differs between the rows of the method and is not in its label.
     """
 
     dataset: str
@@ -47,6 +58,12 @@ class Group:
     method_label: str
     split: str
     cells: tuple[Result, ...]
+    details: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that have a value, as the command line takes them."""
+        return {name: _words(value) for name, value in sorted(self.cells[0].settings.items()) if value is not None}
 
     @property
     def finished(self) -> tuple[Result, ...]:
@@ -138,7 +155,7 @@ def group_cells(cells: Iterable[Result]) -> list[Group]:
     found = []
     firsts = [own[0] for own in members.values()]
     labels = zip(_dataset_labels(firsts), _method_labels(firsts), strict=True)
-    for own, (dataset, method) in zip(members.values(), labels, strict=True):
+    for own, (dataset, (method, details)) in zip(members.values(), labels, strict=True):
         first, shown = own[0], _shown(own[0])
         found.append(
             Group(
@@ -148,6 +165,7 @@ def group_cells(cells: Iterable[Result]) -> list[Group]:
                 method_label=method if shown is None else shown.method,
                 split=first.split.protocol,
                 cells=tuple(sorted(own, key=lambda cell: (cell.split.seed, cell.split.index, cell.seed, cell.key))),
+                details=details if shown is None else (),
             )
         )
     return sorted(found, key=_order)
@@ -168,31 +186,50 @@ def _dataset_labels(cells: Sequence[Result]) -> list[str]:
     """Ids of the data sets, with checksum or scaling where one id stands for several contents."""
     facts = [{"checksum": _words(cell.checksum), "scaling": _words(cell.scaling)} for cell in cells]
     names = [cell.dataset for cell in cells]
-    return [_label(name, parts) for name, parts in zip(names, _tell_apart(names, facts), strict=True)]
+    return [_label(name, label) for name, (label, _) in zip(names, _tell_apart(names, facts), strict=True)]
 
 
-def _method_labels(cells: Sequence[Result]) -> list[str]:
-    """Ids of the methods, with the settings, limits and versions that differ among all cells of a method.
+def _method_labels(cells: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]:
+    """Ids of the methods with the facts that tell the cells of a method apart, and what else differs among them.
 
-    The likelihood counts within a data set only, and where no setting names it: it follows from the task.
+    Settings, limits and versions come first, then those of an origin among cells that they leave alike, then the
+    likelihood, within a data set only and where no setting names it: it follows from the task.
     """
-    facts = [
+    stages: list[tuple[list[Hashable], list[Mapping[str, str]]]] = [
+        ([None] * len(cells), [_own_facts(cell) for cell in cells]),
+        (
+            [cell.origin.method if cell.origin else None for cell in cells],
+            [_origin_facts(each.origin) for each in cells],
+        ),
+        (
+            [cell.dataset for cell in cells],
+            [{} if "likelihood" in cell.settings else {"likelihood": _words(cell.likelihood)} for cell in cells],
+        ),
+    ]
+    labels: list[tuple[str, ...]] = [()] * len(cells)
+    details: list[tuple[str, ...]] = [()] * len(cells)
+    for apart, facts in stages:
+        scopes = [(cell.method, label, extra) for cell, label, extra in zip(cells, labels, apart, strict=True)]
+        for index, (label, rest) in enumerate(_tell_apart(scopes, facts)):
+            labels[index] += label
+            details[index] += rest
+    names = [_label(cell.method, label) for cell, label in zip(cells, labels, strict=True)]
+    return list(zip(names, map(_without_echo, labels, details, cells), strict=True))
+
+
+def _own_facts(cell: Result) -> dict[str, str]:
+    return (
         {name: _words(value) for name, value in cell.settings.items()}
         | {f"limits.{name}": _words(value) for name, value in cell.limits.description().items()}
         | {"version": _words(cell.version), "source": _words(cell.source)[:8], "changes": _words(cell.changes)[:8]}
-        for cell in cells
-    ]
-    methods = [cell.method for cell in cells]
-    of_method = _tell_apart(methods, facts)
-    of_origin = _tell_apart(
-        [(cell.method, cell.origin.method if cell.origin else None) for cell in cells],
-        [_origin_facts(cell.origin) for cell in cells],
     )
-    of_dataset = _tell_apart(
-        [(cell.method, cell.dataset) for cell in cells],
-        [{} if "likelihood" in cell.settings else {"likelihood": _words(cell.likelihood)} for cell in cells],
-    )
-    return [_label(name, a + b + c) for name, a, b, c in zip(methods, of_method, of_origin, of_dataset, strict=True)]
+
+
+def _without_echo(label: Sequence[str], details: Sequence[str], cell: Result) -> tuple[str, ...]:
+    """Details without the limit on iterations where the setting that it was turned into is said and says the same."""
+    iterations = f"max_iterations={_words(cell.settings.get('max_iterations'))}"
+    echo = f"limits.{iterations.removeprefix('max_')}" if iterations in (*label, *details) else ""
+    return tuple(each for each in details if each != echo)
 
 
 def _origin_facts(origin: OriginSpec | None) -> dict[str, str]:
@@ -203,27 +240,59 @@ def _origin_facts(origin: OriginSpec | None) -> dict[str, str]:
     return {f"{origin.method}.{name}": _words(value) for name, value in facts.items()}
 
 
-def _tell_apart(scopes: Sequence[Hashable], facts: Sequence[Mapping[str, str]]) -> list[list[str]]:
-    """For each cell ``name=value`` of the facts that are not the same in all cells of its scope."""
-    names: dict[Hashable, set[str]] = defaultdict(set)
+def _tell_apart(
+    scopes: Sequence[Hashable], facts: Sequence[Mapping[str, str]]
+) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """For each cell ``name=value`` of the fewest facts that tell it apart in its scope; and of others that differ."""
+    members: dict[Hashable, list[Mapping[str, str]]] = defaultdict(list)
     for scope, own in zip(scopes, facts, strict=True):
-        names[scope].update(own)
-    seen: dict[tuple[Hashable, str], set[str]] = defaultdict(set)
-    for scope, own in zip(scopes, facts, strict=True):
-        for name in names[scope]:
-            seen[scope, name].add(own.get(name, "unset"))
-    differing = {
-        scope: [name for name in sorted(known) if len(seen[scope, name]) > 1] for scope, known in names.items()
-    }
-    return [
+        members[scope].append(own)
+    chosen = {scope: _fewest(known) for scope, known in members.items()}
+
+    def words(own: Mapping[str, str], names: Iterable[str]) -> tuple[str, ...]:
         # A limit that is not set goes without saying: where all others name theirs, labels stay apart.
-        [
-            f"{name}={own.get(name, 'unset')}"
-            for name in differing[scope]
-            if name in own or not name.startswith("limits.")
-        ]
-        for scope, own in zip(scopes, facts, strict=True)
+        said = [name for name in sorted(names) if name in own or not name.startswith("limits.")]
+        return tuple(f"{name}={own.get(name, _UNSET)}" for name in said)
+
+    return [
+        (words(own, chosen[scope][0]), words(own, chosen[scope][1])) for scope, own in zip(scopes, facts, strict=True)
     ]
+
+
+def _fewest(facts: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the fewest facts by which all that differ can be told apart, the most telling first; and of the rest."""
+    seen: dict[str, set[str]] = {name: {own.get(name, _UNSET) for own in facts} for own in facts for name in own}
+    differing = sorted(
+        (name for name, values in seen.items() if len(values) > 1), key=lambda each: _rank_of(each, seen)
+    )
+    kinds = {tuple(own.get(name, _UNSET) for name in differing) for own in facts}
+
+    def tells(positions: Sequence[int]) -> bool:
+        return len({tuple(kind[position] for position in positions) for kind in kinds}) == len(kinds)
+
+    every = range(len(differing))
+    few = (positions for size in range(_SEARCHED + 1) for positions in combinations(every, size) if tells(positions))
+    found = next(few, None)
+    if found is None:  # none can be spared of what is left, though fewer others might do
+        found = tuple(every)
+        for position in reversed(every):
+            fewer = tuple(each for each in found if each != position)
+            found = fewer if tells(fewer) else found
+    return tuple(differing[each] for each in found), tuple(differing[each] for each in every if each not in found)
+
+
+def _rank_of(name: str, seen: Mapping[str, set[str]]) -> tuple[int, int, str]:
+    """Where a fact stands among those that could tell cells apart: settings, limits, version, what only some have."""
+    kind = 0
+    if name.startswith("limits."):
+        kind = 1
+    elif name == "version":
+        kind = 2
+    elif name in {"source", "changes"}:
+        kind = 4
+    elif _UNSET in seen[name]:
+        kind = 3
+    return kind, _TELLING.index(name) if name in _TELLING else len(_TELLING), name
 
 
 def _label(name: str, parts: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from gpbench.report.compare.attainment import FACTOR
 from gpbench.report.compare.comparison import METRICS
 from gpbench.report.compare.significance import ALPHA, LEVEL
 from gpbench.report.scores import MORE_IS_BETTER
+from gpbench.report.tables.lines import text, wrapped
 from gpbench.report.tables.table import METRICS as HEADS
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import printable
@@ -20,17 +21,25 @@ if TYPE_CHECKING:
     from gpbench.report.compare.comparison import Comparison, Meeting
     from gpbench.report.compare.significance import Difference, Ranking, WinRates
 
-__all__ = ["FORMATS", "comparison_text", "tables"]
+__all__ = ["FORMATS", "WINS", "comparison_text", "tables", "wins_display"]
 
 #: Formats that a comparison is written in.
 FORMATS = ("text", "markdown", "latex")
 #: Families of which all wins tell a difference at 0.05: with fewer the bootstrap knows nothing of a defeat.
 _FEWEST = 6
+#: Title of the matrix of wins.
+WINS = "Share of data sets where the row's method is better than the column's"
 #: Marks of headings in each.
-_HEADINGS = {"text": "{}\n", "markdown": "## {}\n\n", "latex": "% {}\n"}
+_HEADINGS = {"markdown": "## {}\n\n", "latex": "% {}\n"}
 
 
-def comparison_text(found: Comparison, *, format: str = "text", metrics: Sequence[str] = METRICS) -> str:  # noqa: A002
+def comparison_text(
+    found: Comparison,
+    *,
+    format: str = "text",  # noqa: A002  # named as on the command line
+    metrics: Sequence[str] = METRICS,
+    width: int | None = None,
+) -> str:
     """All tables of a comparison, ending in a newline.
 
     Parameters
@@ -40,6 +49,8 @@ def comparison_text(found: Comparison, *, format: str = "text", metrics: Sequenc
         One of :data:`FORMATS`.
     metrics : sequence of str
         Of :data:`gpbench.report.compare.comparison.METRICS`; those that no cell has are left out.
+    width : int, optional
+        Of the terminal, for text.
 
     Raises
     ------
@@ -48,7 +59,12 @@ def comparison_text(found: Comparison, *, format: str = "text", metrics: Sequenc
     """
     if format not in FORMATS:
         raise unknown_name("format of a comparison", format, FORMATS)
-    parts = [_HEADINGS[format].format(title) + RENDERERS[format](shown) for title, shown in tables(found, metrics)]
+    parts = []
+    for title, shown in tables(found, metrics):
+        if format == "text":
+            parts.append("\n".join([*wrapped([title], width), text(shown, width)]))
+        else:
+            parts.append(_HEADINGS[format].format(title) + RENDERERS[format](shown))
     return "\n".join(parts)
 
 
@@ -71,7 +87,12 @@ def tables(found: Comparison, metrics: Sequence[str] = METRICS) -> list[tuple[st
         ("How large the differences are", _practical(found, known)),
         ("Pairs over data sets", _signed(found, known)),
         ("Average ranks over data sets", _ranks(found, known)),
-        ("Share of data sets where the row's method is better than the column's", _wins(found, known)),
+        (
+            WINS,
+            wins_display(
+                [found.wins[name] for name in known if name in found.wins], [each.label for each in found.contenders]
+            ),
+        ),
     ]
 
 
@@ -226,16 +247,13 @@ def _intervals(ranking: Ranking) -> list[str]:
     return [f"[{low:.2f}, {high:.2f}]" for low, high in zip(ranking.low, ranking.high, strict=True)]
 
 
-def _wins(found: Comparison, metrics: Sequence[str]) -> Display:
-    labels = [each.label for each in found.contenders]
+def wins_display(found: Sequence[WinRates], labels: Sequence[str]) -> Display:
+    """The matrices of wins of some metrics beneath one another; ``labels`` head the columns."""
     lines = []
-    for metric in metrics:
-        if (wins := found.wins.get(metric)) is not None:
-            for row, label in enumerate(wins.labels):
-                numbers = [
-                    Number(NONE) if row == column else _share(wins, row, column) for column in range(len(labels))
-                ]
-                lines.append(Line((HEADS[metric], label), tuple(numbers)))
+    for wins in found:
+        for row, label in enumerate(wins.labels):
+            numbers = [Number(NONE) if row == column else _share(wins, row, column) for column in range(len(labels))]
+            lines.append(Line((HEADS[wins.metric], label), tuple(numbers)))
     return Display(
         word_heads=("metric", "method"),
         number_heads=tuple(map(printable, labels)),

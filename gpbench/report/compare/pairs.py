@@ -110,6 +110,11 @@ def arenas_of(cells: Iterable[Result]) -> tuple[list[Arena], list[str]]:
         for method, known in sorted(labels.items())
         if len(known) > 1 and method not in several
     ]
+    notes += [
+        f"{label} also has {', '.join(details)}."
+        for label, details in {each.method_label: each.details for each in groups if each.method in several}.items()
+        if details
+    ]
     arenas = []
     for (label, split), members in by_arena.items():
         finished: dict[Contender, dict[Unit, Result]] = {}

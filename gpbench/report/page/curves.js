@@ -88,6 +88,8 @@
     const root = svg("svg", { role: "img", "aria-label": `${content.title}: curves over training time` }, box);
     const tip = html("div", box);
     tip.className = "tip";
+    const where = html("small", box, content.cpu);
+    where.className = "where";
     let view = null;
     let drag = null;
     let size = { width: 0, height: 0 };

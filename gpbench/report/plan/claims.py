@@ -37,6 +37,7 @@ from gpbench.report.plan.checks import blocks_of
 from gpbench.report.plan.published import published_folder
 from gpbench.report.plan.verdicts import is_cut_short
 from gpbench.report.scores import SCORED, with_scores
+from gpbench.report.tables.lines import text
 from gpbench.report.tables.table import RENDERERS, Display, Line
 from gpbench.report.text import csv_text
 from gpbench.toml import TomlTable, read_toml
@@ -344,7 +345,7 @@ def claims_csv(judged: Sequence[Judged]) -> str:
     return csv_text(rows)
 
 
-def claim_words(judged: Sequence[Judged], form: str) -> str:
+def claim_words(judged: Sequence[Judged], form: str, *, width: int | None = None) -> str:
     """Claims with their verdicts, in a format of tables; empty where there are none.
 
     Parameters
@@ -352,9 +353,14 @@ def claim_words(judged: Sequence[Judged], form: str) -> str:
     judged : sequence of Judged
     form : str
         ``text``, ``markdown`` or ``latex``.
+    width : int, optional
+        Of the terminal, for text.
     """
     if not judged:
         return ""
+    if form == "text" and width is not None:
+        rows = [Line((each.claim.text, _verdict_words(each)), ()) for each in judged]
+        return text(_display(("claim of the paper", "verdict"), rows), width)
     lines = []
     for each in judged:
         words = (each.claim.text, _verdict_words(each))

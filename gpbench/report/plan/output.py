@@ -101,8 +101,8 @@ def write_plan(found: PlanCells, folder: Path) -> list[Path]:
     return [*written, path]
 
 
-def plan_text(found: PlanCells, form: str) -> str:
-    """A table plan in a format of tables.
+def plan_text(found: PlanCells, form: str, *, width: int | None = None) -> str:
+    """A table plan in a format of tables; text within a width where one is given.
 
     Raises
     ------
@@ -117,9 +117,8 @@ def plan_text(found: PlanCells, form: str) -> str:
     results = entries_of(plan, found.results)
     if form == "csv":
         return plan_csv(plan, results)
-    return table_words(
-        plan, results, form, paired=differences(plan, results, found.results), claims=judge_claims_of(found)
-    )
+    paired, claims = differences(plan, results, found.results), judge_claims_of(found)
+    return table_words(plan, results, form, paired=paired, claims=claims, width=width)
 
 
 def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:

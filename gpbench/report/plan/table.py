@@ -17,6 +17,7 @@ from gpbench.report.plan.claims import Judged, claim_words, judge_claims_of
 from gpbench.report.plan.differences import PlannedDifference, differences, differences_csv, differences_note
 from gpbench.report.plan.numbers import BlockNumbers, Entry, entries_of, swept_text
 from gpbench.report.plan.verdicts import NOT_COMPARABLE, RULE, tally
+from gpbench.report.tables.lines import text, wrapped
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
 from gpbench.report.text import csv_text, escape_markdown, printable
 from gpbench.report.traces import SPREADS
@@ -103,22 +104,29 @@ def table_words(
     *,
     paired: Sequence[PlannedDifference] = (),
     claims: Sequence[Judged] = (),
+    width: int | None = None,
 ) -> str:
-    """The table in a format of tables other than csv: its head, itself, and the paper's claims that it decides."""
+    """The table in a format of tables other than csv: its head, itself, and the paper's claims that it decides.
+
+    Text fits the width where one is given.
+    """
+    shown = plan_display(plan, results, paired=paired)
     pieces = [
-        head_words(plan, form) + "\n",
-        RENDERERS[form](plan_display(plan, results, paired=paired)),
-        claim_words(claims, form),
+        head_words(plan, form, width=width) + "\n",
+        text(shown, width) if form == "text" else RENDERERS[form](shown),
+        claim_words(claims, form, width=width),
     ]
     return "\n".join(filter(None, pieces))
 
 
-def head_words(plan: Plan, form: str) -> str:
+def head_words(plan: Plan, form: str, *, width: int | None = None) -> str:
     """The head above a table, in a format of tables: safe to print, and in LaTeX a comment as its notes are."""
     lines = head_notes(plan)
     if form == "markdown":
         return "\n".join(f"> {escape_markdown(line)}  " for line in lines)
-    return "\n".join(f"% {printable(line)}" if form == "latex" else printable(line) for line in lines)
+    if form == "latex":
+        return "\n".join(f"% {printable(line)}" for line in lines)
+    return "\n".join(wrapped([printable(line) for line in lines], width))
 
 
 def plan_display(plan: Plan, results: Sequence[BlockNumbers], *, paired: Sequence[PlannedDifference] = ()) -> Display:
@@ -146,6 +154,7 @@ def plan_display(plan: Plan, results: Sequence[BlockNumbers], *, paired: Sequenc
         lines=tuple(lines),
         best="",
         notes=tuple(verdict_notes(plan, results, timed=timed, paired=paired)),
+        keys=2,
     )
 
 

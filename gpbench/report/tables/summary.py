@@ -37,14 +37,17 @@ class Row(TypedDict):
     ``average_precision`` (two classes) are known for cells from :func:`gpbench.report.scores.with_scores`.
     ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
     ``jobs`` is the largest number of cells that ran at once; ``disturbed`` says what the clocks have against the times;
-    ``decisions`` what preparation decided about the data set by itself; ``more`` has third parties' metrics, where
-    there are any.
+    ``settings`` are those that have a value, ``details`` what differs from other rows of the method and is not in the
+    label; ``decisions`` what preparation decided about the data set by itself; ``more`` has third parties' metrics,
+    where there are any.
     """
 
     dataset: str
     dataset_label: str
     method: str
     method_label: str
+    settings: dict[str, str]
+    details: list[str]
     split: str
     seeds: list[int]
     cells: int
@@ -119,6 +122,8 @@ def _row(group: Group) -> Row:
         "dataset_label": group.dataset_label,
         "method": group.method,
         "method_label": group.method_label,
+        "settings": group.settings,
+        "details": list(group.details),
         "split": group.split,
         "seeds": group.seeds,
         "cells": len(group.cells),

@@ -9,21 +9,33 @@ holds every number in full. Times are left out where they come from different pr
 from __future__ import annotations
 
 import math
-import re
-import textwrap
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpbench.bench.metrics import metrics as third_party
 from gpbench.errors import unknown_name
+from gpbench.report.tables.latex import latex
+from gpbench.report.tables.lines import text
 from gpbench.report.tables.summary import Row, Statistics, processors
-from gpbench.report.text import columns, csv_text, escape_latex, escape_markdown, printable
+from gpbench.report.text import csv_text, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["ENDINGS", "METRICS", "NONE", "RENDERERS", "SHOWN", "Display", "Line", "Number", "display", "table"]
+__all__ = [
+    "ENDINGS",
+    "METRICS",
+    "NONE",
+    "RENDERERS",
+    "SHOWN",
+    "Display",
+    "Line",
+    "Number",
+    "best_rows",
+    "display",
+    "table",
+]
 
 #: Format -> the ending of its files.
 ENDINGS = {"text": ".txt", "csv": ".csv", "markdown": ".md", "latex": ".tex"}
@@ -57,6 +69,8 @@ _SCORES: tuple[Literal["nll", "error", "brier", "ece", "auc", "average_precision
     "nll", "error", "brier", "ece", "auc", "average_precision",
 )  # fmt: skip
 
+#: Rows about whose times there is a sentence each.
+_MANY = 4
 #: What ends training short of convergence.
 _LIMITS = ("iterations", "seconds")
 
@@ -72,10 +86,11 @@ class Number:
 
 @dataclass(frozen=True)
 class Line:
-    """A row as it is printed: names and counts, then numbers."""
+    """A row as it is printed: names and counts, then numbers; ``busy`` where clocks speak against its times."""
 
     words: tuple[str, ...]
     numbers: tuple[Number, ...]
+    busy: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +104,8 @@ class Display:
     lines : tuple of Line
     best : str
         What the mark means; empty where no number bears it.
+    keys : int or None
+        How many of the word columns name the row; the others are numbers with words about them. None: all do.
     notes : tuple of str
         What a reader must know to read the numbers, one sentence each. Neither they nor the words are escaped.
     """
@@ -98,6 +115,7 @@ class Display:
     lines: tuple[Line, ...]
     best: str
     notes: tuple[str, ...]
+    keys: int | None = None
 
 
 def display(summary: Sequence[Row], *, metrics: Sequence[str] = SHOWN) -> Display:
@@ -110,14 +128,15 @@ def display(summary: Sequence[Row], *, metrics: Sequence[str] = SHOWN) -> Displa
     metrics : sequence of str
         Of :data:`METRICS`, in the order of the columns.
     """
-    winners = _best(summary) if "nll" in metrics else set()
+    winners = best_rows(summary) if "nll" in metrics else set()
     timed = len(processors(summary)) <= 1
     shown = [name for name in metrics if timed or name != "train_seconds"]
     meanings = {**_MEANINGS, **{name: metric.meaning for name, metric in third_party().items()}}
     lines = []
     for index, row in enumerate(summary):
         numbers = [_number(row, name, best=index in winners) for name in shown]
-        lines.append(Line((row["dataset_label"], row["method_label"], _split(row), _count(row)), tuple(numbers)))
+        words = (row["dataset_label"], row["method_label"], _split(row), _count(row))
+        lines.append(Line(words, tuple(numbers), busy="train_seconds" in shown and bool(row["disturbed"])))
     return Display(
         word_heads=("data set", "method", "split", "cells"),
         number_heads=tuple(METRICS.get(name, name) for name in shown),
@@ -127,7 +146,7 @@ def display(summary: Sequence[Row], *, metrics: Sequence[str] = SHOWN) -> Displa
     )
 
 
-def _best(summary: Sequence[Row]) -> set[int]:
+def best_rows(summary: Sequence[Row]) -> set[int]:
     """Positions of the rows with the lowest mean NLL, as printed, of their data set.
 
     Only rows that rest on the same splits compete: one that failed on the hard splits has not won.
@@ -190,12 +209,33 @@ def _notes(summary: Sequence[Row], metrics: Sequence[str]) -> list[str]:
     notes += _time_notes(summary) if "train_seconds" in metrics else []
     if limited := [f"{_where(row)} ({words})" for row in summary if (words := _limits(row))]:
         notes.append(f"Training ended at a limit, not by convergence: {'; '.join(limited)}.")
+    notes += _setting_notes(summary)
     for row in summary:
         where = _where(row)
         notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]
     # What was done to the data, once for each data set.
     done = {row["dataset_label"]: row["decisions"] for row in summary if row["decisions"]}
     notes += [f"{name}: {words}." for name, said in done.items() for words in said]
+    return notes
+
+
+def _setting_notes(summary: Sequence[Row]) -> list[str]:
+    """What labels do not say: settings that all rows have alike, and those that differ beside the ones in a label."""
+    values: dict[str, set[str]] = defaultdict(set)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for row in summary:
+        for name, value in row["settings"].items():
+            values[name].add(value)
+            owners[name].add(row["method"])
+    several = len({row["method"] for row in summary if row["settings"]}) > 1
+    shared = [
+        f"{name}={min(known)}"
+        for name, known in sorted(values.items())
+        if len(known) == 1 and (len(owners[name]) > 1 or not several)
+    ]
+    notes = [f"The same in all rows that have it: {', '.join(shared)}."] if shared else []
+    for label, details in {row["method_label"]: row["details"] for row in summary if row["details"]}.items():
+        notes.append(f"{label} also has {', '.join(details)}.")
     return notes
 
 
@@ -210,8 +250,21 @@ def _time_notes(summary: Sequence[Row]) -> list[str]:
         if jobs > 1:
             notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
         notes += _thread_notes(summary)
-        notes += [f"{_where(row)}: {words}." for row in summary for words in row["disturbed"]]
+        notes += _clock_notes(summary)
     return notes
+
+
+def _clock_notes(summary: Sequence[Row]) -> list[str]:
+    """What clocks have against times: a sentence a row, but of many rows which they are."""
+    spoken = [row for row in summary if row["disturbed"]]
+    if len(spoken) <= _MANY:
+        return [f"{_where(row)}: {words}." for row in spoken for words in row["disturbed"]]
+    which = "of all rows" if len(spoken) == len(summary) else f"of {'; '.join(map(_where, spoken))}"
+    words = (
+        f"The clocks speak against the times {which}: wall and processor seconds differ by more than a fifth, so that "
+        "the machine was busy or waited for its disk, or more threads ran than were asked for."
+    )
+    return [words]
 
 
 def _thread_notes(summary: Sequence[Row]) -> list[str]:
@@ -277,100 +330,8 @@ def table(
     if format not in ENDINGS:
         raise unknown_name("table format", format, ENDINGS)
     if format == "text":
-        return _text(display(summary, metrics=metrics), width)
+        return text(display(summary, metrics=metrics), width)
     return _csv(summary) if format == "csv" else RENDERERS[format](display(summary, metrics=metrics))
-
-
-def _text(shown: Display, width: int | None = None) -> str:
-    """As text; within a width where one is given and can be held: less is then said in the rows, and notes are wrapped.
-
-    In this order: columns that are the same in all rows go below the table; three digits after the point, then two;
-    a block for each data set.
-    """
-    if width is None:
-        return _plain(shown)
-    forms = [shown, short := _without_constants(shown), three := _fewer_digits(short, 3), _fewer_digits(three, 2)]
-    for form in forms:
-        if _width(_plain(form, notes=False)) <= width:
-            return _plain(form, wrap=width)
-    return _blocks(three if _width(_blocks(three, notes=False)) <= width else forms[-1], wrap=width)
-
-
-def _width(text: str) -> int:
-    return max(map(len, text.splitlines()), default=0)
-
-
-def _plain(shown: Display, *, notes: bool = True, wrap: int | None = None) -> str:
-    numbers = [_aligned(shown, index) for index in range(len(shown.number_heads))]
-    body = [(*map(printable, line.words), *(column[row] for column in numbers)) for row, line in enumerate(shown.lines)]
-    head, *laid = columns([(*map(printable, shown.word_heads), *shown.number_heads), *body])
-    rule = "─" * max(map(len, [head, *laid]))
-    return "\n".join([head, rule, *laid, rule, *(_below(shown, wrap) if notes else [])]) + "\n"
-
-
-def _below(shown: Display, wrap: int | None) -> list[str]:
-    best = [f"* {shown.best}."] if shown.best else []
-    lines = [*best, *map(printable, shown.notes)]
-    if wrap is None:
-        return lines
-    return [part for line in lines for part in textwrap.wrap(line, wrap, subsequent_indent="  ")]
-
-
-def _without_constants(shown: Display) -> Display:
-    """Split and cells, where they are the same in all rows, said once below."""
-    same = [
-        index
-        for index, head in enumerate(shown.word_heads)
-        if head not in ("data set", "method") and len({line.words[index] for line in shown.lines}) == 1
-    ]
-    if not same:
-        return shown
-    said = ", ".join(f"{shown.word_heads[index]} {shown.lines[0].words[index]}" for index in same)
-    kept = [index for index in range(len(shown.word_heads)) if index not in same]
-    return replace(
-        shown,
-        word_heads=tuple(shown.word_heads[index] for index in kept),
-        lines=tuple(replace(line, words=tuple(line.words[index] for index in kept)) for line in shown.lines),
-        notes=(f"In all rows: {said}.", *shown.notes),
-    )
-
-
-def _fewer_digits(shown: Display, digits: int) -> Display:
-    def cut(text: str) -> str:
-        found = _NUMERAL.fullmatch(text)
-        return f"{float(text):.{digits}f}" if found and len(text.partition(".")[2]) > digits else text
-
-    def shorter(number: Number) -> Number:
-        return replace(number, mean=cut(number.mean), sd=None if number.sd is None else cut(number.sd))
-
-    return replace(shown, lines=tuple(replace(line, numbers=tuple(map(shorter, line.numbers))) for line in shown.lines))
-
-
-def _blocks(shown: Display, *, notes: bool = True, wrap: int | None = None) -> str:
-    """A block for each data set, whose name stands above it."""
-    if shown.word_heads[:1] != ("data set",):
-        return _plain(shown, notes=notes, wrap=wrap)
-    rows: dict[str, list[Line]] = defaultdict(list)
-    for line in shown.lines:
-        rows[line.words[0]].append(replace(line, words=line.words[1:]))
-    parts = [
-        f"{printable(name)}\n"
-        + _plain(replace(shown, word_heads=shown.word_heads[1:], lines=tuple(lines)), notes=False)
-        for name, lines in rows.items()
-    ]
-    return "\n".join([*parts, *(["\n".join(_below(shown, wrap)) + "\n"] if notes else [])])
-
-
-def _aligned(shown: Display, index: int) -> list[str]:
-    """A column of numbers whose ± stand under one another; the marks hang on the right."""
-    numbers = [line.numbers[index] for line in shown.lines]
-    tails = ["" if number.sd is None else f" ± {number.sd}" for number in numbers]
-    before = max((len(number.mean) for number in numbers), default=0)
-    after = max(map(len, tails), default=0)
-    return [
-        number.mean.rjust(before) + (tail.ljust(after) + " *" if number.best else tail)
-        for number, tail in zip(numbers, tails, strict=True)
-    ]
 
 
 def _markdown(shown: Display) -> str:
@@ -386,55 +347,6 @@ def _markdown(shown: Display) -> str:
         written.append("| " + " | ".join(cells) + " |")
     best = [f"- Bold: {shown.best}."] if shown.best else []
     return "\n".join([*written, "", *best, *(f"- {escape_markdown(note)}" for note in shown.notes)]) + "\n"
-
-
-_NUMERAL = re.compile(r"-?\d+(\.\d+)?")
-
-
-def _latex(shown: Display) -> str:
-    """A tabular of booktabs' rules and siunitx's columns, no wider than the line; what it needs is said on top."""
-    best = [f"% bold: {shown.best}"] if shown.best else []
-    kinds = "l" * len(shown.word_heads) + "".join(_kind(shown, index) for index in range(len(shown.number_heads)))
-    heads = (*map(escape_latex, shown.word_heads), *(f"{{{escape_latex(head)}}}" for head in shown.number_heads))
-    written = [
-        r"% \usepackage{booktabs, graphicx, siunitx}",
-        *best,
-        *(f"% {printable(note)}" for note in shown.notes),
-        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        r"\sisetup{separate-uncertainty, table-align-uncertainty, detect-weight}%",
-        rf"\begin{{tabular}}{{{kinds}}}",
-        r"\toprule",
-        " & ".join(heads) + r" \\",
-        r"\midrule",
-    ]
-    for line in shown.lines:
-        cells = [*map(escape_latex, line.words), *map(_latex_number, line.numbers)]
-        written.append(" & ".join(cells) + r" \\")
-    return "\n".join([*written, r"\bottomrule", r"\end{tabular}}"]) + "\n"
-
-
-def _latex_number(number: Number) -> str:
-    if number.mean == NONE:
-        return "{--}"
-    if not _NUMERAL.fullmatch(number.mean) or (number.sd is not None and not _NUMERAL.fullmatch(number.sd)):
-        words = escape_latex(number.mean if number.sd is None else f"{number.mean} ± {number.sd}")
-        return f"{{{words}}}".replace("±", r"$\pm$")
-    mean = rf"\bfseries {number.mean}" if number.best else number.mean
-    return mean if number.sd is None else rf"{mean} \pm {number.sd}"
-
-
-def _kind(shown: Display, index: int) -> str:
-    """Siunitx's column for numbers: digits before and after the point, and those of the standard deviation."""
-    numbers = [line.numbers[index] for line in shown.lines]
-    means = [number.mean for number in numbers if _NUMERAL.fullmatch(number.mean)]
-    if not means:
-        return "r"
-    parts = [mean.lstrip("-").partition(".") for mean in means]
-    before, after = (max(len(part[side]) for part in parts) for side in (0, 2))
-    sign = "-" if any(mean.startswith("-") for mean in means) else ""
-    whole = [len(number.sd.partition(".")[0].lstrip("0")) for number in numbers if number.sd is not None]
-    spread = f"({max(whole) + after or 1})" if whole else ""
-    return f"S[table-format={sign}{before}.{after}{spread}]"
 
 
 def _csv(summary: Sequence[Row]) -> str:
@@ -463,4 +375,4 @@ def _csv(summary: Sequence[Row]) -> str:
 
 
 #: Format -> how a display is written in it. Tables of every kind share these.
-RENDERERS: dict[str, Callable[[Display], str]] = {"text": _text, "markdown": _markdown, "latex": _latex}
+RENDERERS: dict[str, Callable[[Display], str]] = {"text": text, "markdown": _markdown, "latex": latex}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.errors import unknown_name
 from gpbench.report.notes import head_notes, plan_notes
+from gpbench.report.tables.lines import text, wrapped
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import csv_text, printable
 
@@ -121,8 +122,8 @@ def truth_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{each.name: getattr(row, each.name) for each in fields(Row)} for row in rows]
 
 
-def truth_text(found: PlanCells, rows: Sequence[Row], form: str) -> str:
-    """The tables in a format: of each problem, and over problems where there are several.
+def truth_text(found: PlanCells, rows: Sequence[Row], form: str, *, width: int | None = None) -> str:
+    """The tables in a format: of each problem, and over problems where there are several; text within a width.
 
     Raises
     ------
@@ -136,11 +137,14 @@ def truth_text(found: PlanCells, rows: Sequence[Row], form: str) -> str:
         return csv_text([heads, *([getattr(row, name) for name in heads] for row in rows)])
     several = len({row.problem for row in rows}) > 1
     shown = [*([_over_problems(rows)] if several else []), _problems(rows, found)]
-    return "\n".join([_head(found.plan, form), *(RENDERERS[form](each) for each in shown)])
+    written = [text(each, width) if form == "text" else RENDERERS[form](each) for each in shown]
+    return "\n".join([_head(found.plan, form, width), *written])
 
 
-def _head(plan: Plan, form: str) -> str:
-    mark = {"text": "{}", "markdown": "> {}  ", "latex": "% {}"}[form]
+def _head(plan: Plan, form: str, width: int | None) -> str:
+    if form == "text":
+        return "\n".join(wrapped([printable(line) for line in head_notes(plan)], width)) + "\n"
+    mark = {"markdown": "> {}  ", "latex": "% {}"}[form]
     return "\n".join(mark.format(printable(line)) for line in head_notes(plan)) + "\n"
 
 

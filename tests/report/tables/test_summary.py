@@ -115,15 +115,57 @@ def test_a_label_means_the_same_on_every_data_set(make_cell):
     ]
 
 
-def test_limits_versions_and_new_settings_tell_apart(make_cell):
+def test_the_fewest_facts_tell_apart_and_the_others_are_details(make_cell):
     cells = [
         make_cell(limits={"seconds": 5.0}, settings={"ard": True}),
         make_cell(version=2, settings={}),
     ]
-    assert [row["method_label"] for row in summarise(cells)] == [
-        "x-gpc (ard=true, limits.seconds=5.0, version=1)",
-        "x-gpc (ard=unset, version=2)",
+    assert [(row["method_label"], row["details"]) for row in summarise(cells)] == [
+        ("x-gpc", ["ard=unset", "version=2"]),
+        ("x-gpc (limits.seconds=5.0)", ["ard=true", "version=1"]),
     ]
+
+
+def test_of_facts_that_tell_as_much_the_one_that_says_most_is_named(make_cell):
+    settings = [{"batch_size": 10 * m, "inducing": f"{m}", "zeal": 3} for m in (16, 100)]
+    rows = summarise([make_cell(settings=each) for each in settings])
+    assert [(row["method_label"], row["details"]) for row in rows] == [
+        ("x-gpc (inducing=16)", ["batch_size=160"]),
+        ("x-gpc (inducing=100)", ["batch_size=1000"]),
+    ]
+    cells = [make_cell(version=1, settings={"new": 1}), make_cell(version=2, settings={})]
+    assert [row["method_label"] for row in summarise(cells)] == ["x-gpc (version=1)", "x-gpc (version=2)"]
+
+
+def test_a_limit_and_the_setting_that_it_became_are_said_once(make_cell):
+    cells = [
+        make_cell(settings={"max_iterations": 300}, limits={"iterations": 300}),
+        make_cell(settings={"max_iterations": 50}),
+        make_cell(settings={"max_iterations": 300}, limits={"iterations": 100}),
+    ]
+    assert [(row["method_label"], row["details"]) for row in summarise(cells[:2])] == [
+        ("x-gpc (max_iterations=50)", []),
+        ("x-gpc (max_iterations=300)", []),
+    ]
+    assert [row["method_label"] for row in summarise(cells)] == [
+        "x-gpc",
+        "x-gpc (limits.iterations=100)",
+        "x-gpc (limits.iterations=300)",
+    ]
+
+
+@pytest.mark.parametrize("facts", [4, 6, 9])
+def test_labels_are_apart_and_can_spare_nothing(make_cell, facts):
+    """As many settings as there are rows less one are needed where each row has one of its own."""
+    names = [f"s{index}" for index in range(facts)]
+    settings = [dict.fromkeys(names, 0)] + [dict.fromkeys(names, 0) | {name: 1} for name in names]
+    labels = [row["method_label"] for row in summarise([make_cell(settings=each) for each in settings])]
+    assert len(set(labels)) == facts + 1
+    assert all(label.count("=") == facts for label in labels)
+    double = [{**each, **{f"t{name}": value for name, value in each.items()}} for each in settings]
+    assert {row["method_label"].count("=") for row in summarise([make_cell(settings=each) for each in double])} == {
+        facts
+    }
 
 
 def test_the_likelihood_counts_within_a_data_set_only(make_cell):

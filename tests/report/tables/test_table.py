@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gpbench.errors import UsageError
+from gpbench.report.tables.lines import text as lines_of
 from gpbench.report.tables.summary import summarise
 from gpbench.report.tables.table import ENDINGS, RENDERERS, Display, Line, Number, table
 from gpbench.report.text import escape_latex, escape_markdown, printable
@@ -40,6 +41,7 @@ def test_text(small):
         "NLL: mean negative log predictive probability of the test targets, in nats.",
         "Mean ± standard deviation over splits.",
         "Times were taken on Zen 4.",
+        "The same in all rows that have it: inducing=100.",
         "x-gpc on wine_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside",
     ]
 
@@ -56,6 +58,7 @@ def test_markdown(small):
         "- NLL: mean negative log predictive probability of the test targets, in nats.\n"
         "- Mean ± standard deviation over splits.\n"
         "- Times were taken on Zen 4.\n"
+        "- The same in all rows that have it: inducing=100.\n"
         "- x-gpc on wine\\_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside\n"
     )
 
@@ -67,18 +70,23 @@ def test_latex(small):
         "% NLL: mean negative log predictive probability of the test targets, in nats.\n"
         "% Mean ± standard deviation over splits.\n"
         "% Times were taken on Zen 4.\n"
+        "% The same in all rows that have it: inducing=100.\n"
         "% x-gpc on wine_2, folds:10: 1 of 2 cells failed: NumericalError: ended from outside\n"
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
-        "\\sisetup{separate-uncertainty, table-align-uncertainty, detect-weight}%\n"
-        "\\begin{tabular}{llllS[table-format=1.4(4)]S[table-format=1.4(4)]S[table-format=4.4(5)]}\n"
+        "\\sisetup{detect-weight}%\n"
+        "\\begin{tabular}{llllS[table-format=1.4]@{\\,}c@{\\,}S[table-format=1.4]"
+        "S[table-format=1.4]@{\\,}c@{\\,}S[table-format=1.4]S[table-format=4.4]@{\\,}c@{\\,}S[table-format=1.4]}\n"
         "\\toprule\n"
-        "data set & method & split & cells & {NLL} & {error} & {train (s)} \\\\\n"
+        "data set & method & split & cells & \\multicolumn{3}{c}{NLL} & \\multicolumn{3}{c}{error} & "
+        "\\multicolumn{3}{c}{train (s)} \\\\\n"
         "\\midrule\n"
-        "german & linear & folds:10 & 2 & 0.6250 \\pm 0.1768 & 0.5000 \\pm 0.0000 & 0.0100 \\pm 0.0000 \\\\\n"
-        "german & x-gpc & folds:10 & 2 & \\bfseries 0.5000 \\pm 0.3536 & 0.2500 \\pm 0.0000 & 12.0 \\pm 2.8 \\\\\n"
-        "wine\\_2 & x-gpc & folds:10 & failed 1/2 (timeout 1) & 1.5000 & 0.2500 & 1234 \\\\\n"
+        "german & linear & folds:10 & 2 & 0.6250 & {$\\pm$} & 0.1768 & 0.5000 & {$\\pm$} & 0.0000 & "
+        "0.0100 & {$\\pm$} & 0.0000 \\\\\n"
+        "german & x-gpc & folds:10 & 2 & \\bfseries 0.5000 & {$\\pm$} & 0.3536 & 0.2500 & {$\\pm$} & 0.0000 & "
+        "12.0 & {$\\pm$} & 2.8 \\\\\n"
+        "wine\\_2 & x-gpc & folds:10 & failed 1/2 (timeout 1) & 1.5000 & & & 0.2500 & & & 1234 & & \\\\\n"
         "\\bottomrule\n"
-        "\\end{tabular}}\n"
+        "\\end{tabular}}%\n"
     )
 
 
@@ -88,8 +96,29 @@ LATEX = shutil.which("pdflatex")
 @pytest.mark.skipif(LATEX is None, reason="needs pdflatex (Debian: texlive-latex-recommended, texlive-science)")
 def test_latex_compiles_and_fits_the_line(small, make_cell, tmp_path):
     hostile = summarise([make_cell(dataset="a_b&c#%$^~\\{}", method="x-gpc", index=0, nll=-12.5, seconds=0.0)])
+    plan = Display(
+        ("data set", "", "X", "Y"),
+        (),
+        (
+            Line(("German", "NLL", "-0.44 ± 0.17 *", "large (3.10 ± 2.00)"), ()),
+            Line(("", "  printed", "–", "374 ± 7.3"), ()),
+            Line(("", "  verdict", "agrees", "cut short"), ()),
+        ),
+        *("", ("it is ≤ 2 √(se²)",)),
+        keys=2,
+    )
+    told = r"NLL & \bfseries -0.44 & {$\pm$} & 0.17 & \multicolumn{3}{c}{large (3.10 $\pm$ 2.00)}"
+    assert told in RENDERERS["latex"](plan)
+    bounds = Number("-0.1132 [-0.1224, +0.1040]", best=True)
+    pairs = Display(("pair",), ("NLL", "time"), (Line(("a - b",), (bounds, Number("> 0.01"))),), "0 lies outside", ())
+    told = r"{\boldmath\textbf{$-0.1132$ [$-0.1224$, $+0.1040$]}} & $>$ 0.01"
+    assert told in RENDERERS["latex"](pairs)
     wide = Display(("a",), ("n", "m"), (Line(("w" * 90,), (Number("3.14159", "12.5"), Number("large"))),), "", ())
-    tables = [table(small, format="latex"), table(hostile, format="latex"), RENDERERS["latex"](wide)]
+    tables = [
+        table(small, format="latex"),
+        table(hostile, format="latex"),
+        *(RENDERERS["latex"](each) for each in (wide, plan, pairs)),
+    ]
     body = "\n\n".join(each for each in tables)
     (tmp_path / "t.tex").write_text(
         "\\documentclass{article}\\usepackage{booktabs,graphicx,siunitx}\\setlength{\\parindent}{0pt}\n"
@@ -124,12 +153,59 @@ def test_text_fits_the_terminal(make_cell, width):
     assert "Mean ± standard deviation over splits." in text
 
 
+NUMBERS = tuple(Number(f"{0.1234 * k:+.4f} [{-0.5:+.4f}, {k:+.4f}]", best=k > 2) for k in range(1, 5))
+PAIRS = Display(
+    ("data set", "split", "pair", "splits"),
+    ("NLL", "error", "Brier", "a head that is long"),
+    tuple(
+        Line((name, "folds:10", f"x-gpc (inducing={k}) - svgpc (inducing={k})", "10"), NUMBERS)
+        for name in ("breast-cancer-wisconsin", "german")
+        for k in (100, 200)
+    ),
+    "0 lies outside the interval",
+    ("A sentence that is a good deal longer than any of the terminals that there are in this place, or elsewhere.",),
+)
+PLANNED = Display(
+    ("data set", "", *(f"METHOD-{k}, shuffled" for k in range(6))),
+    (),
+    tuple(Line((name, "NLL", *(f"0.{k}4 ± 0.17" for k in range(6))), ()) for name in ("German", "")),
+    "",
+    (),
+    keys=2,
+)
+
+
+@pytest.mark.parametrize("width", [80, 60, 40])
+@pytest.mark.parametrize("shown", [PAIRS, PLANNED])
+def test_every_table_fits_and_loses_no_number(shown, width):
+    lines = lines_of(shown, width).splitlines()
+    assert max(map(len, lines)) <= width
+    whole = "\n".join(lines)
+    for line in shown.lines:
+        for number in line.numbers:
+            kept = re.findall(r"[-+]\d\.\d", number.mean)
+            assert whole.count(kept[0]) >= 1
+        for words in line.words[2:] if shown is PLANNED else ():
+            assert words in whole
+    assert lines_of(shown, 500) == lines_of(shown)
+
+
 def test_no_more_is_left_out_than_the_width_asks_for(small):
     assert table(small, width=200) == table(small)
     assert "0.6250" in table(small, width=102)
     narrow = table(small, width=94)
     assert "In all rows: split folds:10." in narrow.replace("\n  ", " ")
     assert "0.6250" in narrow
+
+
+def test_settings_are_said_once_below(make_cell):
+    own = [{"inducing": m, "kernel": "se", "batch_size": 10 * m, "rate": None} for m in (16, 100)]
+    cells = [make_cell(settings=each) for each in own]
+    text = table(summarise([*cells, make_cell(method="svgpc", settings={"kernel": "se", "warmth": 2})]))
+    assert "x-gpc (inducing=16) " in text
+    assert "x-gpc (inducing=16) also has batch_size=160." in text
+    assert "The same in all rows that have it: kernel=se.\n" in text
+    assert text.count("kernel") == 1
 
 
 def test_csv_holds_every_number_in_full(make_cell):
@@ -250,7 +326,7 @@ def test_times_have_three_digits(make_cell, seconds, shown):
 def test_nothing_finished(make_cell):
     text = table(summarise([make_cell(status="failed")]), format="markdown")
     assert "| german | x-gpc | folds:10 | failed 1/1 | – | – | – |" in text
-    assert "german & x-gpc & folds:10 & failed 1/1 & {--} & {--} & {--} " in table(
+    assert "german & x-gpc & folds:10 & failed 1/1 & -- & -- & -- " in table(
         summarise([make_cell(status="failed")]), format="latex"
     )
 
@@ -309,6 +385,14 @@ def test_clocks_that_are_apart_are_told(make_cell, wall, cpu, words):
         assert "wall seconds" not in written
     else:
         assert f"x-gpc on german, folds:10: in 1 of 2 cells training {words}" in written
+
+
+def test_many_rows_whose_clocks_are_apart_are_told_in_one_sentence(make_cell):
+    cells = [disturbed(make_cell, 9.0, 2.0, method=method) for method in "abcdef"]
+    assert "The clocks speak against the times of all rows: wall" in table(summarise(cells))
+    written = table(summarise([*cells, make_cell(method="g")]))
+    assert "the times of a on german, folds:10; b on" in written
+    assert "all rows" not in written
 
 
 def test_two_clocks_share_no_column(make_cell):
