@@ -18,7 +18,8 @@ BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/be
 #: What `make bench` leaves out: 10 GB of disk and most of an hour, and environments that are installed on demand.
 APART := scale peers
 HTML := build/docs
-.PHONY: help demo docs test test-kernel test-kernels fuzz stress lint verdicts smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean results reproduce reproduce-quick $(subst /,-,$(PLANS))
+SITE := build/site
+.PHONY: help demo docs site test test-kernel test-kernels fuzz stress lint verdicts smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean results reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -85,10 +86,10 @@ reproduce-quick: $(READY) ## the quick form of each, to see that it runs
 	$(call EVERY_PLAN,--quick)
 
 results: $(READY) ## results/reproduced anew, of all plans that have reference results, from these alone
-	@empty=$$(mktemp -d); for file in results/reference/*/*.parquet; do \
+	@empty=$$(mktemp -d); failed=""; for file in results/reference/*/*.parquet; do \
 		[ -e "$$file" ] || continue; plan=$${file#results/reference/}; plan=$${plan%.parquet}; echo "== $$plan"; \
-		GPBENCH_RESULTS=$$empty $(BIN)/gpbench report $$plan --output results/reproduced/$$plan || exit 1; \
-	done; rmdir $$empty
+		GPBENCH_RESULTS=$$empty $(BIN)/gpbench report $$plan --output results/reproduced/$$plan || failed="$$failed $$plan"; \
+	done; rmdir $$empty; if [ -n "$$failed" ]; then echo "cannot be made, run them again:$$failed"; exit 1; fi
 
 # make PAPER-ITEM, for instance make wenzel2019-table1: one table or figure
 define ONE_PLAN
@@ -122,6 +123,10 @@ $(foreach each,$(BENCHMARKS),$(eval $(call ONE_BENCHMARK,$(each))))
 
 docs: $(READY) ## the documentation as static pages in build/docs; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir $(HTML)
+
+site: $(READY) ## the reference results as static pages in build/site, each linked to the others
+	@rm -rf $(SITE)
+	$(BIN)/python -m gpbench.report.page.site $(SITE)
 
 clean: ## remove the environment, caches and the demo's output (stored cells stay)
 	rm -rf $(VENV) $(DEMO) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MATERIALISED_BYTES", "Division", "MappedRows", "divide", "mapped"]
 
-#: Scaled inputs up to this size become one array; larger ones are mapped from a file.
-MATERIALISED_BYTES = 512 * 2**20
+#: Scaled inputs up to this size become one float64 array; larger ones are mapped from a file in the data's precision.
+MATERIALISED_BYTES = 64 * 2**20
 _BLOCK_BYTES = 16 << 20
 #: A disk is never filled to the last byte.
 _SPARE_BYTES = 1 << 30

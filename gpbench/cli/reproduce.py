@@ -79,7 +79,6 @@ def command(
     from gpbench.bench.runner import Bounds  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.data.meter import Meter  # noqa: PLC0415
     from gpbench.report.plan.output import (  # noqa: PLC0415
         check_place,
         folder_of,
@@ -91,6 +90,7 @@ def command(
     from gpbench.report.plan.published import read_published  # noqa: PLC0415
     from gpbench.report.plan.reference import add_to_reference, check_addition  # noqa: PLC0415
     from gpbench.report.plan.renderers import check_figure  # noqa: PLC0415
+    from gpbench.terminal import Meter  # noqa: PLC0415
 
     config = load_config()
     whole = find_plan(plan)

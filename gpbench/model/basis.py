@@ -158,7 +158,7 @@ class Basis:
         return dtheta + self.kernel.diag_pullback(X, h), dZ
 
     def gram_pullback(self, Y: Array, *, jitter: float = 0.0) -> tuple[Array, Array]:
-        """The part that goes through L; Y (M, M) is overwritten.
+        """The part that goes through L; Y (M, M), of which the lower triangle is read, is overwritten.
 
         ``jitter`` is for a jitter that is no constant but this multiple of the mean diagonal of k(Z, Z).
         """
@@ -273,9 +273,17 @@ class KernelGradient:
         self._adjoint = np.empty((0, M), order="F")
         self._dtheta = np.zeros(basis.kernel.theta.size)
         self._dZ = np.zeros(basis.Z.shape)
+        self._apart: Moments | None = None
 
-    def add(self, X: Array, T: Array, *, g: Array, h: Array) -> None:
-        """Add the rows X (b, d) that the basis whitened last, with features T (b, M) and adjoints g, h (b,)."""
+    def add(self, X: Array, T: Array, *, g: Array, h: Array, h_remainder: Array | None = None) -> None:
+        """Add the rows X (b, d) that the basis whitened last, with features T (b, M) and adjoints g, h (b,).
+
+        Parameters
+        ----------
+        X, T, g, h
+        h_remainder : (b,), optional
+            Adjoint of κ̃ where it is another than that of t·S t, h ≤ h_remainder ≤ 0.
+        """
         b, M = T.shape
         if len(self._left) != b:
             self._left = np.empty((b, M + 1), order="F")
@@ -283,10 +291,20 @@ class KernelGradient:
         np.multiply(T, (2.0 * h)[:, None], out=self._left[:, :M])
         self._left[:, M] = g
         self._adjoint = blas.dgemm(1.0, self._left, self._right, c=self._adjoint, overwrite_c=1)
+        if h_remainder is not None:
+            self._add_apart(T, h_remainder - h)
         dtheta, dZ = self._basis.features.pullback(self._adjoint)
         self._dtheta += dtheta
-        self._dtheta += self._basis.kernel.diag_pullback(X, h)
+        self._dtheta += self._basis.kernel.diag_pullback(X, h if h_remainder is None else h_remainder)
         self._dZ += dZ
+
+    def _add_apart(self, T: Array, difference: Array) -> None:
+        """T̅ loses 2 diag(h_remainder - h) T beside what :meth:`add` takes T to do."""
+        if self._apart is None:
+            self._apart = Moments(T.shape[1])
+        self._apart.add(T, weights=difference, targets=difference)
+        more = np.asfortranarray(T * (-2.0 * difference)[:, None])
+        self._adjoint += trmm(self._basis.L_inv, more, side="right", overwrite=True)
 
     def total(self, *, P: Array, p: Array, hold: Hold) -> tuple[Array, Array]:
         """Gradients in ``theta`` (P,) and Z (M, d), the part of K_mm included, with q(u) or q(v) held.
@@ -299,7 +317,10 @@ class KernelGradient:
             Tᵀ g over all rows.
         hold : {"u", "v"}
         """
-        dtheta, dZ = self._basis.gram_pullback(factor_adjoint(self._q, P=P, p=p, hold=hold))
+        Y = factor_adjoint(self._q, P=P, p=p, hold=hold)
+        if self._apart is not None:
+            Y += self._apart.symmetric(-2.0)
+        dtheta, dZ = self._basis.gram_pullback(Y)
         return self._dtheta + dtheta, self._dZ + dZ
 
 

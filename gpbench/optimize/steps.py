@@ -222,16 +222,25 @@ class KernelSteps:
     thinning : float
         Iterations after which steps become rarer: the gap to the next is 1 + t/thinning, and the rate is multiplied
         by it. The kernel moves as far as with a step at each iteration, at a fraction of the cost.
+    every : int
+        The least gap.
     noise_floor : float
         Least white-noise variance, relative to the prior variance without it. Without a floor K_mm loses its
         condition, as the bound often drives the noise to 0.
     """
 
     def __init__(
-        self, kernel: Kernel, *, rate: float, decay: float, noise_floor: float, thinning: float = math.inf
+        self,
+        kernel: Kernel,
+        *,
+        rate: float,
+        decay: float,
+        noise_floor: float,
+        thinning: float = math.inf,
+        every: int = 1,
     ) -> None:
         self._adam = Adam(kernel.theta.size)
-        self._rate, self._decay, self._thinning = rate, decay, thinning
+        self._rate, self._decay, self._thinning, self._every = rate, decay, thinning, every
         self._next = 0
         self._gap = 1
         self._floor = math.log(noise_floor) if noise_floor > 0 else -math.inf
@@ -241,9 +250,13 @@ class KernelSteps:
         """Whether a step is to be taken at iteration t, counted from 0; to be asked at each."""
         if t < self._next:
             return False
-        self._gap = 1 + int(t / self._thinning)
+        self._gap = max(self._every, 1 + int(t / self._thinning))
         self._next = t + self._gap
         return True
+
+    def stretch(self, t: int) -> float:
+        """What multiplies a first rate at iteration t: longer over a gap, and falling."""
+        return self._gap / (1.0 + t / self._decay)
 
     def step(self, kernel: Kernel, gradient: Array, *, t: int, Z: Array) -> Kernel:
         """The next kernel.
@@ -258,7 +271,7 @@ class KernelSteps:
         Z : (M, d)
             Inputs at whose mean prior variance the noise floor is taken.
         """
-        rate = self._rate * self._gap / (1.0 + t / self._decay)
+        rate = self._rate * self.stretch(t)
         theta = kernel.theta + self._adam.step(gradient, rate=rate)
         np.clip(theta, -LOG_RANGE, LOG_RANGE, out=theta)
         moved = kernel.with_theta(theta)

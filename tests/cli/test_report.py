@@ -195,7 +195,7 @@ def test_a_cell_of_the_store_that_no_report_can_use_is_passed_over(results):
 
 @pytest.mark.parametrize(
     ("name", "start"),
-    [("a.csv", "dataset,"), ("a.md", "| data set"), ("a.TEX", "% \\usepackage{booktabs"), ("a.txt", "data set")],
+    [("a.csv", "dataset,"), ("a.md", "| data set"), ("a.TEX", r"% \usepackage{booktabs"), ("a.txt", "data set")],
 )
 def test_the_ending_says_the_format(results, name, start):
     done = report("-d", "wine", "--output", name)

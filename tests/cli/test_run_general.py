@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from gpbench.bench.store import Store
 from gpbench.cli import main
+from gpbench.data.options import FileOptions
 from gpbench.data.splits import Protocol
 from gpbench.data.userfile import load_file
 from gpbench.model.posterior import load_posterior
@@ -86,7 +87,7 @@ def test_another_likelihood(place):
 def test_an_active_set_with_its_targets_is_the_subset(place):
     wanted = ["-d", "counts.csv", "--task", "count", "--split", "active:20/3", *SHORT]
     cells = run("-m", "sod-fixed-point", "-m", "gvi-fixed-point", *wanted, "--set", "hyperparameters=active-laplace")
-    dataset = load_file(place / "counts.csv", target=None, task="count", impute=None, cache=place / "data")
+    dataset = load_file(place / "counts.csv", options=FileOptions(task="count"), cache=place / "data")
     split = Protocol.parse("active:20/3").split(dataset, 0, seed=0)
     store = Store(place / "results" / "runs")
     posteriors = {

@@ -76,3 +76,8 @@ def test_rates_grow_in_equal_ratios_and_stay():
     assert WarmUp(1e-4, 0.3, steps=0).rate(0) == 0.3
     with pytest.raises(UsageError, match="2"):
         WarmUp(0.1, 2.0, steps=3)
+
+
+def test_rates_fall_once_they_have_grown():
+    rates = WarmUp(1e-4, 0.1, steps=4, window=200.0)
+    assert [rates.rate(t) for t in (0, 3, 4, 204, 604)] == pytest.approx([1e-4, 0.1, 0.1, 0.05, 0.025])

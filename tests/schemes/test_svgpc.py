@@ -62,6 +62,19 @@ def test_full_steps_on_all_rows_reach_the_maximum(train, boundary, variance, lin
     assert values[-1] == pytest.approx(bound_of(best.posterior, X, y, link=link), rel=1e-6)
 
 
+def test_the_noise_of_batches_fades_under_a_falling_rate_and_stays_under_a_constant_one(train, boundary):
+    X, y = boundary()
+    common = {"batch_size": 6, "hyperparameters": "fixed", "link": "logit"}
+    best = train(SVGPC(**common | {"batch_size": 60}, rate=1.0, warmup=0, max_iterations=60), X, y).posterior
+    optimum = bound_of(best, X, y, link="logit")
+    left = {
+        rule: optimum
+        - bound_of(train(SVGPC(**common, rate_rule=rule, max_iterations=2000), X, y).posterior, X, y, link="logit")
+        for rule in ("falling", "constant")
+    }
+    assert 0.0 < left["falling"] < 0.1 * left["constant"]
+
+
 def test_fixed_hyperparameters_and_inducing_inputs_stay(train, boundary):
     X, y = boundary()
     scheme, rule = SVGPC(hyperparameters="fixed", max_iterations=20), InducingRule("random", count=6)

@@ -7,7 +7,7 @@ from gpbench.errors import DataError, NumericalError, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.likelihoods import likelihood
 from gpbench.schemes.base import StopTraining, settings_of
-from gpbench.schemes.xgpc import XGPC
+from gpbench.schemes.xgpc import XGPC, State
 
 
 def rows(n=200, *, d=2, seed=0):
@@ -134,16 +134,49 @@ def test_fixed_hyper_parameters_stay(train):
 def test_hyper_parameter_steps_become_rarer(train):
     X, y = rows()
     thetas = []
-    train(X, y, hyper_thinning=20.0, on_step=lambda step: thetas.append(step.posterior().latents[0].kernel.theta[0]))
+    train(
+        X,
+        y,
+        hyper_thinning=20.0,
+        hyper_every=2,
+        on_step=lambda step: thetas.append(step.posterior().latents[0].kernel.theta[0]),
+    )
     moves = np.flatnonzero(np.diff(thetas[:100])) + 2
-    assert (np.diff(moves)[:18] == 1).all()
+    assert (np.diff(moves)[:18] == 2).all()
     assert (np.diff(moves)[-3:] == 5).all()
+
+
+def test_inducing_inputs_move_where_they_are_learned(train):
+    X, y = rows()
+    fixed = {"hyperparameters": "fixed", "stop": "none", "max_iterations": 600}
+    still, moved = (train(X, y, M=4, learn_inducing=learn, **fixed) for learn in (False, True))
+    assert (still.posterior.latents[0].Z == train(X, y, M=4, max_iterations=1).posterior.latents[0].Z).all()
+    assert moved.posterior.latents[0].Z.shape == (4, 2)
+    assert moved.bound > still.bound + 1.0
+    assert moved.facts == still.facts
+
+
+def test_the_bound_of_a_fit_is_that_of_its_posterior(train):
+    X, y = rows()
+    found = train(X, y)
+    state = State(found.posterior.latents[0].kernel, found.posterior.latents[0].Z)
+    for _ in range(200):
+        state.step(X, np.where(y == 1, 1.0, -1.0), scale=1.0, rate=1.0)
+    best = state.bound(X, np.where(y == 1, 1.0, -1.0), scale=1.0)
+    assert best - 1.0 < found.bound <= best
+
+
+def test_the_tight_conditional_raises_the_bound(train):
+    X, y = rows()
+    common = {"M": 4, "hyperparameters": "fixed", "stop": "none", "max_iterations": 600}
+    prior, tight = (train(X, y, conditional=name, **common).bound for name in ("prior", "tight"))
+    assert prior + 0.3 < tight < 0.0
 
 
 def test_settling_leaves_the_hyper_parameters_alone(train):
     X, y = rows()
     thetas = []
-    train(X, y, settle=0.5, on_step=lambda step: thetas.append(step.posterior().latents[0].kernel.theta))
+    train(X, y, settle=0.5, hyper_every=1, on_step=lambda step: thetas.append(step.posterior().latents[0].kernel.theta))
     assert all((theta == thetas[79]).all() for theta in thetas[79:])
     assert (thetas[78] != thetas[79]).any()
 
@@ -156,7 +189,7 @@ def noise_to_variance(train, **settings):
 
 
 def test_noise_keeps_its_floor(train):
-    assert noise_to_variance(train) == pytest.approx(1e-4)
+    assert noise_to_variance(train, noise_floor=1e-4) == pytest.approx(1e-4)
     assert noise_to_variance(train, noise_floor=1e-9) < 0.9e-4
 
 

@@ -5,6 +5,19 @@ from gpbench.bench.method import BINARY, Checking, Method, Timing
 
 __all__ = ["METHODS"]
 
+_X_GPC = Checking(
+    acts_with={
+        "tolerance": {
+            "stop": "parameters",
+            "max_iterations": 3000,
+            "hyperparameters": "fixed",
+            "learn_inducing": False,
+        },
+        "inducing_rate": {"learn_inducing": True},
+    },
+    exempt={"rows permuted": "mini-batches are drawn by row numbers"},
+)
+
 METHODS = (
     Method(
         id="x-gpc",
@@ -13,11 +26,18 @@ METHODS = (
         paper="wenzel2019",
         timing=Timing(steps=5000, overhead=2e-4, load=0.35),
         scheme="gpbench.schemes.xgpc:XGPC",
-        version=2,
-        checking=Checking(
-            acts_with={"tolerance": {"stop": "parameters", "max_iterations": 3000, "hyperparameters": "fixed"}},
-            exempt={"rows permuted": "mini-batches are drawn by row numbers"},
-        ),
+        version=3,
+        checking=_X_GPC,
+    ),
+    Method(
+        id="x-gpc-z",
+        title="x-gpc with inducing inputs that move, by Adam with the hyper-parameters",
+        tasks=BINARY,
+        paper="wenzel2019",
+        timing=Timing(steps=5000, overhead=2e-4, load=0.35),
+        scheme="gpbench.schemes.xgpc:XGPC",
+        preset={"learn_inducing": True},
+        checking=_X_GPC,
     ),
     Method(
         id="svgpc",
@@ -26,9 +46,25 @@ METHODS = (
         paper="wenzel2019",
         timing=Timing(steps=2300, load=0.6),
         scheme="gpbench.schemes.svgpc:SVGPC",
-        version=2,
+        version=3,
         checking=Checking(
             acts_with={"tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"}},
+            exempt={"rows permuted": "mini-batches are drawn by row numbers"},
+        ),
+    ),
+    Method(
+        id="svgpc-adam",
+        title="Sparse KL bound on mini-batches by plain Adam on q(u) and hyper-parameters, inducing inputs fixed",
+        tasks=BINARY,
+        paper="wenzel2019",
+        timing=Timing(overhead=7e-4),
+        scheme="gpbench.schemes.klsp_sgd:KLSpSGD",
+        preset={"optimizer": "adam", "rate": 0.01, "learn_inducing": False, "freeze_iterations": 0},
+        checking=Checking(
+            acts_with={
+                "tolerance": {"stop": "held-out", "max_iterations": 1300, "hyperparameters": "fixed"},
+                "grid_iterations": {"rate_grid": 3},
+            },
             exempt={"rows permuted": "mini-batches are drawn by row numbers"},
         ),
     ),

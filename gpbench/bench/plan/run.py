@@ -45,6 +45,7 @@ __all__ = [
     "PlanResult",
     "PlannedTasks",
     "Shown",
+    "described",
     "look_ahead",
     "look_up",
     "plan_tasks",
@@ -286,6 +287,13 @@ def look_up(plan: Plan, store: Store, *, fresh: bool = False) -> PlanCells:
     if any(cell.changes != changes() for cell in found.results):
         remarks.append("some cells were made by other code than this checkout's, whose files are changed")
     return replace(found, reference=reference_file(plan.id) if reference else None, remarks=tuple(remarks))
+
+
+def described(plan: Plan, cells: Iterable[Result]) -> list[Result]:
+    """The cells that a plan still describes, whatever their versions: none of settings that have since changed."""
+    parts = (*CONTENT, *SPLIT, *_CODE)
+    kinds = {block.identity().but_for(*parts) for block in runnable(plan)}
+    return [cell for cell in cells if cell.identity().but_for(*parts) in kinds]
 
 
 def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool = False) -> Outlook:

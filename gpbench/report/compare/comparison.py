@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.result import Result
 
-__all__ = ["METRICS", "SHOWN", "Comparison", "Meeting", "Pairing", "compare"]
+__all__ = ["METRICS", "SHOWN", "Comparison", "Meeting", "Pairing", "compare", "wins_over"]
 
 #: What is compared.
 METRICS = ("nll", "error", "brier", "ece", "auc", "average_precision")
@@ -190,6 +190,21 @@ def compare(cells: Iterable[Result], *, methods: Sequence[str] = (), rope: float
         rope=rope,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def wins_over(cells: Iterable[Result], metrics: Sequence[str] = ("nll", "error")) -> list[WinRates]:
+    """How often each method among some cells is better than each other one, a matrix a metric.
+
+    None of a metric where fewer than two methods meet on fewer than two families of data sets.
+    """
+    arenas, _ = arenas_of(cells)
+    try:
+        contenders = contenders_of(arenas)
+    except UsageError:  # nothing pairs up
+        return []
+    chosen, _ = one_per_family(arenas, contenders)
+    found = [_wins(chosen, contenders, metric) for metric in metrics] if len(chosen) > 1 else []
+    return [each for each in found if each is not None and each.families > 1]
 
 
 def _meeting(arena: Arena, contenders: Sequence[Contender], metrics: Sequence[str], *, rope: float) -> Meeting | None:

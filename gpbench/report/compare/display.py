@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from gpbench.report.compare.comparison import Comparison, Meeting
     from gpbench.report.compare.significance import Difference, Ranking, WinRates
 
-__all__ = ["FORMATS", "comparison_text", "tables"]
+__all__ = ["FORMATS", "WINS", "comparison_text", "tables", "wins_display"]
 
 #: Formats that a comparison is written in.
 FORMATS = ("text", "markdown", "latex")
 #: Families of which all wins tell a difference at 0.05: with fewer the bootstrap knows nothing of a defeat.
 _FEWEST = 6
+#: Title of the matrix of wins.
+WINS = "Share of data sets where the row's method is better than the column's"
 #: Marks of headings in each.
 _HEADINGS = {"markdown": "## {}\n\n", "latex": "% {}\n"}
 
@@ -85,7 +87,12 @@ def tables(found: Comparison, metrics: Sequence[str] = METRICS) -> list[tuple[st
         ("How large the differences are", _practical(found, known)),
         ("Pairs over data sets", _signed(found, known)),
         ("Average ranks over data sets", _ranks(found, known)),
-        ("Share of data sets where the row's method is better than the column's", _wins(found, known)),
+        (
+            WINS,
+            wins_display(
+                [found.wins[name] for name in known if name in found.wins], [each.label for each in found.contenders]
+            ),
+        ),
     ]
 
 
@@ -240,16 +247,13 @@ def _intervals(ranking: Ranking) -> list[str]:
     return [f"[{low:.2f}, {high:.2f}]" for low, high in zip(ranking.low, ranking.high, strict=True)]
 
 
-def _wins(found: Comparison, metrics: Sequence[str]) -> Display:
-    labels = [each.label for each in found.contenders]
+def wins_display(found: Sequence[WinRates], labels: Sequence[str]) -> Display:
+    """The matrices of wins of some metrics beneath one another; ``labels`` head the columns."""
     lines = []
-    for metric in metrics:
-        if (wins := found.wins.get(metric)) is not None:
-            for row, label in enumerate(wins.labels):
-                numbers = [
-                    Number(NONE) if row == column else _share(wins, row, column) for column in range(len(labels))
-                ]
-                lines.append(Line((HEADS[metric], label), tuple(numbers)))
+    for wins in found:
+        for row, label in enumerate(wins.labels):
+            numbers = [Number(NONE) if row == column else _share(wins, row, column) for column in range(len(labels))]
+            lines.append(Line((HEADS[wins.metric], label), tuple(numbers)))
     return Display(
         word_heads=("metric", "method"),
         number_heads=tuple(map(printable, labels)),

@@ -3,7 +3,8 @@
 A row of panels for each method, a column for each value of the swept name; tables of [methods] that are not swept, such
 as the full schemes, stand in the last column where [figure] ``last`` says so. Drawn are the training rows of the first
 split, coloured by class, the inducing inputs as black-rimmed dots, and where the predicted class changes as black lines
-(the axes are the inputs as the methods see them, scaled if the plan scales them).
+(the axes are the inputs as the methods see them, scaled if the plan scales them). Beside the picture stands
+``ITEM.csv``: each panel's NLL, inducing inputs and boundaries in numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gpbench.errors import UsageError, unknown_name
 from gpbench.report.figures.learning_curves import lost_cells, swept_name
 from gpbench.report.figures.series import Series, finish, new_figure, series_of, write_picture
 from gpbench.report.figures.style import CLASS_COLORS, RC
-from gpbench.report.text import printable
+from gpbench.report.text import csv_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ Array = npt.NDArray[Any]
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture; see :mod:`gpbench.report.plan.renderers`."""
-    return write_picture(panels(found), found, folder)
+    return write_picture(panels(found), found, folder, numbers=_csv(found))
 
 
 def panels(found: PlanCells) -> Figure:
@@ -133,15 +134,35 @@ def _panel(ax: Axes, series: Series, arrays: Arrays) -> None:
     for margin in arrays[f"{cell.key}/margins"]:  # lines where one class's probability passes all others'
         if margin.min() < 0.0 < margin.max():
             ax.contour(*arrays["grid"], margin, levels=[0.0], colors="black", linewidths=1.3)
-    number = 0
-    while (Z := arrays.get(f"{cell.key}/inducing/{number}")) is not None:
+    for Z in _inducing(cell.key, arrays):
         ax.plot(
             Z[:, 0], Z[:, 1], "o", markersize=3.4, markerfacecolor="black", markeredgecolor="white",
             markeredgewidth=0.5, linestyle="none", zorder=4,
         )  # fmt: skip
-        number += 1
     nll = cell.metrics["nll"]
     ax.set_xlabel(f"NLL {nll:.3f}" if nll is not None else "NLL not finite", fontsize=7.5, labelpad=2)
+
+
+def _inducing(key: str, arrays: Arrays) -> list[Array]:
+    """The inducing inputs of a cell, for each of its latent functions that has its own."""
+    found: list[Array] = []
+    while (Z := arrays.get(f"{key}/inducing/{len(found)}")) is not None:
+        found.append(Z)
+    return found
+
+
+def _csv(found: PlanCells) -> str:
+    """What is drawn of each panel, in numbers; a boundary by the share of the box that lies on its positive side."""
+    arrays = stored_arrays(found)
+    rows: list[list[object]] = [["dataset", "label", "nll", "inducing", "class", "share"]]
+    for each in series_of(found.results):
+        for cell in each.finished[:1]:
+            count = sum(len(Z) for Z in _inducing(cell.key, arrays))
+            rows += [
+                [each.dataset, each.label, cell.metrics["nll"], count, number + 1, float((margin > 0.0).mean())]
+                for number, margin in enumerate(arrays[f"{cell.key}/margins"])
+            ]
+    return csv_text(rows)
 
 
 def _handles(labels: Array) -> list[Line2D]:

@@ -203,7 +203,8 @@ def agreement(found: PlanCells) -> tuple[Figure, str]:
                 words = f"correlation {correlation:.4f}\nlargest difference {largest:.3g}"
                 ax.text(0.03, 0.97, words, transform=ax.transAxes, va="top", fontsize=7, color="#404040")
                 rms = float(np.sqrt(np.mean((x - y) ** 2)))
-                rows.append([truth.dataset, other.label, truth.label, name, len(x), correlation, largest, rms])
+                numbers = [f"{value:.6g}" for value in (correlation, largest, rms)]  # sums differ between machines
+                rows.append([truth.dataset, other.label, truth.label, name, len(x), *numbers])
         return finish(drawn, plan, [], notes=["A mark is a test row; all splits together."]), csv_text(rows)
 
 
@@ -218,7 +219,8 @@ def _split(cell: PlanResult) -> tuple[Any, ...]:
 
 def _predictions(cells: Sequence[PlanResult], arrays: Arrays) -> dict[str, Array]:
     """Each quantity of the test rows of some cells, one after another."""
-    return {name: np.concatenate([arrays[f"{cell.key}/{name}"] for cell in cells]) for name in QUANTITIES}
+    found = {name: np.concatenate([arrays[f"{cell.key}/{name}"] for cell in cells]) for name in QUANTITIES}
+    return {name: values.astype(np.float64) for name, values in found.items()}  # reference results are float32
 
 
 def _correlation(x: Array, y: Array) -> float:

@@ -231,7 +231,9 @@ class Style:
 STYLES: dict[str, Style] = {
     # wenzel2019
     "x-gpc": Style(BLUE, _SOLID, "o"),
+    "x-gpc-z": Style(BLUE, _DASHED, "o"),
     "svgpc": Style(VERMILION, _SOLID, "s"),
+    "svgpc-adam": Style(VERMILION, _DASHED, "s"),
     "epgpc": Style(TEAL, _SOLID, "D"),
     "gibbs": Style(BLACK, _SOLID, "X"),
     "linear": Style(GREY, _SOLID, "P"),

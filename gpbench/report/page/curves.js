@@ -88,6 +88,8 @@
     const root = svg("svg", { role: "img", "aria-label": `${content.title}: curves over training time` }, box);
     const tip = html("div", box);
     tip.className = "tip";
+    const where = html("small", box, content.cpu);
+    where.className = "where";
     let view = null;
     let drag = null;
     let size = { width: 0, height: 0 };
@@ -253,6 +255,7 @@
     });
   }
   data.charts.forEach((content, number) => drawn.push(chart(content, number)));
+  for (const each of drawn) each.draw(); // as wide as they are once all of them stand
   select.addEventListener("change", () => {
     metric = select.value;
     for (const each of drawn) each.reset();

@@ -11,11 +11,13 @@ import hashlib
 import math
 from collections import Counter, defaultdict
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from gpbench import __version__
+from gpbench.report.compare.comparison import wins_over
+from gpbench.report.compare.display import WINS, wins_display
 from gpbench.report.figures.quality import LEAST, figure
 from gpbench.report.figures.style import AXIS_LABELS, picture_bytes, styles_of
 from gpbench.report.files import write_atomically
@@ -37,8 +39,24 @@ if TYPE_CHECKING:
     from gpbench.report.scores import Calibration
     from gpbench.report.traces import Array
 
-__all__ = ["METRICS", "charts", "failures", "page", "plan_page", "provenance", "write_page"]
+__all__ = [
+    "METRICS",
+    "Link",
+    "Section",
+    "charts",
+    "document",
+    "failures",
+    "lead",
+    "page",
+    "plan_page",
+    "provenance",
+    "wins",
+    "write_page",
+]
 
+#: Head and content of a section; words and address of a link.
+Section: TypeAlias = tuple[str, Markup]
+Link: TypeAlias = tuple[str, str]
 
 #: Metric of a chart -> label of its axis.
 METRICS = {name: AXIS_LABELS[name] for name in ("nll", "error")}
@@ -87,6 +105,8 @@ def page(
     metrics: Sequence[str] = SHOWN,
     spread: str = "2se",
     bins: Mapping[str, Calibration] | None = None,
+    first: Sequence[Section] = (),
+    trail: Sequence[Link] = (),
 ) -> str:
     """A page of HTML.
 
@@ -103,30 +123,61 @@ def page(
         Half width of the curves' bands.
     bins : mapping, optional
         Key of a cell -> what its reliability diagram is made of, see :func:`gpbench.report.sources.calibrations`.
+    first : sequence of (str, Markup)
+        Head and content of sections before all others.
+    trail : sequence of (str, str)
+        Words and addresses of the pages above this one.
     """
     cells = distinct(cells)
     groups = group_cells(cells)
-    sections: list[tuple[str, Markup]] = [(part.title, part_section(part)) for part in plans]
+    sections = [*first, *((part.title, part_section(part)) for part in plans)]
     drawn = charts(groups, spread=spread)
     sections += [
         ("Curves", _curves(drawn["left_out"], spread=spread)),
         ("Results", display_table(display(summarise(cells), metrics=metrics))),
+        *wins(cells),
         ("Predictions", _predictions(groups, bins or {})),
         ("Failed cells", failures(groups)),
         ("Provenance", provenance(cells)),
     ]
+    return document(title, lead=[lead(cells), *_winners(groups)], sections=sections, trail=trail, drawn=drawn)
+
+
+def document(
+    title: str,
+    *,
+    lead: Sequence[str],
+    sections: Sequence[Section],
+    trail: Sequence[Link] = (),
+    drawn: Mapping[str, Any] | None = None,
+) -> str:
+    """A page of any sections, with its style and scripts in it.
+
+    Parameters
+    ----------
+    title : str
+    lead : sequence of str
+        Paragraphs below it.
+    sections : sequence of (str, Markup)
+        Head and content.
+    trail : sequence of (str, str)
+        Words and addresses of the pages above this one.
+    drawn : mapping, optional
+        From :func:`charts`; one of the sections has the place for it.
+    """
     names = [f"part-{number}" for number in range(len(sections))]
+    above = [element("a", words, href=address) for words, address in trail]
     body = element(
         "body",
+        *([element("nav", *above, class_="trail", aria_label="pages above")] if above else []),
         element("h1", title),
-        element("p", _lead(cells, groups), class_="lead"),
-        *_winners(groups),
+        *(element("p", words, class_="lead") for words in lead),
         element("nav", *(element("a", head, href=f"#{name}") for name, (head, _) in zip(names, sections, strict=True))),
         *(
             element("section", element("h2", head), content, id=name)
             for name, (head, content) in zip(names, sections, strict=True)
         ),
-        data_block("chart-data", drawn),
+        *([] if drawn is None else [data_block("chart-data", drawn)]),
         *(element("script", raw(_asset(name))) for name in _SCRIPTS),
     )
     return "<!doctype html>\n" + element("html", _head(title), body, lang="en") + "\n"
@@ -160,18 +211,25 @@ def _head(title: str) -> Markup:
     )
 
 
-def _lead(cells: Sequence[Result], groups: Sequence[Group]) -> str:
+def lead(cells: Sequence[Result]) -> str:
+    """How many cells, of how many data sets and methods, and how many of them failed."""
     failed = sum(not cell.finished for cell in cells)
     counts = [
         (len(cells), "cell"),
-        (len({group.dataset for group in groups}), "data set"),
-        (len({group.method for group in groups}), "method"),
+        (len({cell.dataset for cell in cells}), "data set"),
+        (len({cell.method for cell in cells}), "method"),
     ]
     words = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)
     return f"{words}; {failed} failed." if failed else f"{words}; none failed."
 
 
-def _winners(groups: Sequence[Group]) -> list[Markup]:
+def wins(cells: Sequence[Result]) -> list[Section]:
+    """The matrix of wins as a section; none where fewer than two methods meet on fewer than two data sets."""
+    found = wins_over(cells)
+    return [("Shares of wins", display_table(wins_display(found, found[0].labels), caption=WINS))] if found else []
+
+
+def _winners(groups: Sequence[Group]) -> list[str]:
     """Who has the lowest mean NLL, over the data sets on which every method of the page has ended well."""
     methods = list(dict.fromkeys(group.method_label for group in groups))
     means: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
@@ -182,11 +240,13 @@ def _winners(groups: Sequence[Group]) -> list[Markup]:
     shared = [found for found in means.values() if len(found) == len(methods)]
     if len(methods) < 2 or not shared:
         return []
-    wins = Counter(min(found, key=lambda each: found[each]) for found in shared)
-    told = ", ".join(f"{method} on {count}" for method, count in wins.most_common())
-    many = "the one data set" if len(shared) == 1 else f"{len(shared)} data sets"
-    words = f"Lowest mean test NLL over {many} on which all {len(methods)} methods ended well: {told}."
-    return [element("p", words, class_="lead")]
+    won = Counter(min(found, key=lambda each: found[each]) for found in shared)
+    what = "methods" if len({group.method for group in groups}) == len(methods) else "methods with their settings"
+    if len(shared) == 1:
+        (found,) = shared
+        return [f"Lowest mean test NLL of all {len(methods)} {what}: {next(iter(won))}, {min(found.values()):.4f}."]
+    told = ", ".join(f"{method} on {count}" for method, count in won.most_common())
+    return [f"Lowest mean test NLL over {len(shared)} data sets on which all {len(methods)} {what} ended well: {told}."]
 
 
 def _predictions(groups: Sequence[Group], bins: Mapping[str, Calibration]) -> Markup:
@@ -201,11 +261,13 @@ def _predictions(groups: Sequence[Group], bins: Mapping[str, Calibration]) -> Ma
         picture_element(Picture(f"{dataset}, {split}", "image/png", picture_bytes(figure(own, bins), dpi=110)))
         for (dataset, split), own in members.items()
     ]
-    words = (
-        "Left: means over splits with a standard error each way. Right, where probabilities are stored: how often "
-        f"something came true against how probable it was said to be, in bins of at least {LEAST} test rows; the "
-        "second class where there are two, else the predicted one. On the line, probabilities can be believed."
-    )
+    words = "Left: means over splits with a standard error each way."
+    if bins:
+        words += (
+            " Right, where probabilities are stored: how often something came true against how probable it was said "
+            f"to be, in bins of at least {LEAST} test rows; the second class where there are two, else the predicted "
+            "one. On the line, probabilities can be believed."
+        )
     return join(element("p", words, class_="lead"), *pictures)
 
 

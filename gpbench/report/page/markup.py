@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from gpbench.report.text import printable
@@ -14,7 +15,7 @@ from gpbench.report.text import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.report.tables.table import Display, Number
+    from gpbench.report.tables.table import Display, Line, Number
 
 __all__ = ["Markup", "data_block", "display_table", "element", "join", "note_list", "plain_table", "raw"]
 
@@ -24,6 +25,13 @@ _VOID = frozenset({"meta", "img", "br", "hr", "input", "link"})
 _LONG = 48
 #: Words of verdicts that the style sheet colours.
 _VERDICTS = frozenset({"better", "worse"})
+
+#: What the style sheet colours in a row -> what it means, and the colour.
+_STATES = {
+    "failed": "not all cells ended well",
+    "busy": "the clocks speak against these times, see below",
+}
+_COLOURS = {"failed": "Orange rows", "busy": "Yellow rows"}
 
 
 class Markup(str):
@@ -83,21 +91,30 @@ def display_table(shown: Display, *, caption: str = "") -> Markup:
     """A table of words and numbers, with its notes below."""
     heads = [element("th", head, scope="col") for head in shown.word_heads]
     heads += [element("th", head, scope="col", class_="number") for head in shown.number_heads]
+    states = [_state(line) for line in shown.lines]
     rows = [
         element(
             "tr",
             *map(_word, line.words),
             *(element("td", _number(number), class_="number") for number in line.numbers),
-            class_="failed" if any(word.startswith("failed") for word in line.words) else None,
+            class_=state or None,
+            title=_STATES.get(state),
         )
-        for line in shown.lines
+        for line, state in zip(shown.lines, states, strict=True)
     ]
-    notes = [f"Bold: {shown.best}."] if shown.best else []
+    notes = [f"Bold: {shown.best}."] if shown.best and any(n.best for line in shown.lines for n in line.numbers) else []
+    notes += [f"{_COLOURS[state]}: {words}." for state, words in _STATES.items() if state in states]
     return join(_scrolled(caption, heads, rows), note_list([*notes, *shown.notes]))
 
 
+def _state(line: Line) -> str:
+    if any(word.startswith("failed") for word in line.words):
+        return "failed"
+    return "busy" if line.busy else ""
+
+
 def plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> Markup:
-    """A table of words."""
+    """A table of words; markup among them, such as links, stands as it is."""
     return _scrolled(
         caption,
         [element("th", head, scope="col") for head in heads],
@@ -114,7 +131,8 @@ def note_list(notes: Sequence[str]) -> Markup:
 
 def _word(word: str) -> Markup:
     """A cell of words; a long one is broken into lines, a verdict has its colour."""
-    return element("td", word, class_="long" if len(word) > _LONG else word if word in _VERDICTS else None)
+    long = len(re.sub("<[^>]*>", "", word) if isinstance(word, Markup) else word) > _LONG
+    return element("td", word, class_="long" if long else word if word in _VERDICTS else None)
 
 
 def _number(number: Number) -> Markup:

@@ -14,6 +14,7 @@ from gpbench.report.page.markup import Markup, display_table, element, join, not
 from gpbench.report.plan.claims import claim_display, judge_claims_of
 from gpbench.report.plan.differences import differences
 from gpbench.report.plan.numbers import entries_of
+from gpbench.report.plan.outline import outline
 from gpbench.report.plan.renderers import renderer_of
 from gpbench.report.plan.table import plan_display
 
@@ -102,6 +103,8 @@ def plan_part(found: PlanCells) -> Part:
     title = " ".join(part for part in (plan.paper, plan.title) if part)
     shown_claims = claim_display(judge_claims_of(found))
     claims = [] if shown_claims is None else [("Claims of the paper that this decides", shown_claims)]
+    if plan.render == "outline":
+        return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, outline(plan)), *claims])
     if plan.render == "table":
         results = entries_of(plan, found.results)
         shown = plan_display(plan, results, paired=differences(plan, results, found.results))

@@ -23,7 +23,19 @@ from gpbench.report.text import csv_text, escape_markdown
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["ENDINGS", "METRICS", "NONE", "RENDERERS", "SHOWN", "Display", "Line", "Number", "display", "table"]
+__all__ = [
+    "ENDINGS",
+    "METRICS",
+    "NONE",
+    "RENDERERS",
+    "SHOWN",
+    "Display",
+    "Line",
+    "Number",
+    "best_rows",
+    "display",
+    "table",
+]
 
 #: Format -> the ending of its files.
 ENDINGS = {"text": ".txt", "csv": ".csv", "markdown": ".md", "latex": ".tex"}
@@ -57,6 +69,8 @@ _SCORES: tuple[Literal["nll", "error", "brier", "ece", "auc", "average_precision
     "nll", "error", "brier", "ece", "auc", "average_precision",
 )  # fmt: skip
 
+#: Rows about whose times there is a sentence each.
+_MANY = 4
 #: What ends training short of convergence.
 _LIMITS = ("iterations", "seconds")
 
@@ -72,10 +86,11 @@ class Number:
 
 @dataclass(frozen=True)
 class Line:
-    """A row as it is printed: names and counts, then numbers."""
+    """A row as it is printed: names and counts, then numbers; ``busy`` where clocks speak against its times."""
 
     words: tuple[str, ...]
     numbers: tuple[Number, ...]
+    busy: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,14 +128,15 @@ def display(summary: Sequence[Row], *, metrics: Sequence[str] = SHOWN) -> Displa
     metrics : sequence of str
         Of :data:`METRICS`, in the order of the columns.
     """
-    winners = _best(summary) if "nll" in metrics else set()
+    winners = best_rows(summary) if "nll" in metrics else set()
     timed = len(processors(summary)) <= 1
     shown = [name for name in metrics if timed or name != "train_seconds"]
     meanings = {**_MEANINGS, **{name: metric.meaning for name, metric in third_party().items()}}
     lines = []
     for index, row in enumerate(summary):
         numbers = [_number(row, name, best=index in winners) for name in shown]
-        lines.append(Line((row["dataset_label"], row["method_label"], _split(row), _count(row)), tuple(numbers)))
+        words = (row["dataset_label"], row["method_label"], _split(row), _count(row))
+        lines.append(Line(words, tuple(numbers), busy="train_seconds" in shown and bool(row["disturbed"])))
     return Display(
         word_heads=("data set", "method", "split", "cells"),
         number_heads=tuple(METRICS.get(name, name) for name in shown),
@@ -130,7 +146,7 @@ def display(summary: Sequence[Row], *, metrics: Sequence[str] = SHOWN) -> Displa
     )
 
 
-def _best(summary: Sequence[Row]) -> set[int]:
+def best_rows(summary: Sequence[Row]) -> set[int]:
     """Positions of the rows with the lowest mean NLL, as printed, of their data set.
 
     Only rows that rest on the same splits compete: one that failed on the hard splits has not won.
@@ -234,8 +250,21 @@ def _time_notes(summary: Sequence[Row]) -> list[str]:
         if jobs > 1:
             notes.append(f"Up to {jobs} cells ran at once and may have disturbed one another's times.")
         notes += _thread_notes(summary)
-        notes += [f"{_where(row)}: {words}." for row in summary for words in row["disturbed"]]
+        notes += _clock_notes(summary)
     return notes
+
+
+def _clock_notes(summary: Sequence[Row]) -> list[str]:
+    """What clocks have against times: a sentence a row, but of many rows which they are."""
+    spoken = [row for row in summary if row["disturbed"]]
+    if len(spoken) <= _MANY:
+        return [f"{_where(row)}: {words}." for row in spoken for words in row["disturbed"]]
+    which = "of all rows" if len(spoken) == len(summary) else f"of {'; '.join(map(_where, spoken))}"
+    words = (
+        f"The clocks speak against the times {which}: wall and processor seconds differ by more than a fifth, so that "
+        "the machine was busy or waited for its disk, or more threads ran than were asked for."
+    )
+    return [words]
 
 
 def _thread_notes(summary: Sequence[Row]) -> list[str]:

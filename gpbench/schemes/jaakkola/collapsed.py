@@ -11,6 +11,10 @@ q(v)       N(m, S), S = (C Cᵀ)⁻¹, m = S Tᵀ c: the best q for these a, c, 
 F          Σ a + ½ |C⁻¹ Tᵀ c|² - Σ log C_jj - ½ Σ d κ̃: the bound at that q                scalar
 =========  ==============================================================================  ============
 
+With the tight conditional, q(f | u) keeps no prior variance κ̃ where the data speak but κ̃/(1 + d κ̃): the last term of F
+becomes -½ Σ log(1 + d κ̃), which is larger (Titsias 2025 and Bui, Ashman and Turner 2025 for regression; given the
+quadratics it holds row by row). What it gains fades as M grows: it is meant for few inducing inputs.
+
 F's total derivative in kernel and Z is its partial one at q held (envelope theorem), with g = c - d μ and h = -d/2.
 There Tᵀ diag(h) T and Tᵀ g need no sums of their own, as they are ½(I - Λ) and m. The value takes one walk over the
 rows, the gradient a second.
@@ -46,6 +50,7 @@ __all__ = [
     "jaakkola_jordan",
     "jaakkola_jordan_slope",
     "taylor",
+    "tightened",
 ]
 
 
@@ -70,6 +75,11 @@ def jaakkola_jordan(y: Array, xi: Array) -> Quadratic:
 def jaakkola_jordan_slope(xi: Array, mu: Array, s: Array) -> Array:
     """Derivative λ'(ξ)(ξ² - μ² - s) of the bound in ξ where f has mean μ and variance s; zero at (15), ξ² = μ² + s."""
     return dlambda_jj(xi) * (np.square(xi) - np.square(mu) - s)
+
+
+def tightened(s: Array, remainder: Array, d: Array) -> Array:
+    """Variance of f at rows under the tight conditional: t·S t + κ̃/(1 + d κ̃), from s = t·S t + κ̃, each (b,)."""
+    return s - d * np.square(remainder) / (1.0 + d * remainder)
 
 
 def taylor(y: Array, xi: Array) -> Quadratic:
@@ -106,16 +116,25 @@ class Collapsed(NamedTuple):
 
 
 class Pending:
-    """Sums of a walk in which the best q is gathered; ``finish`` ends it."""
+    """Sums of a walk in which the best q is gathered; ``finish`` ends it.
 
-    def __init__(self, M: int) -> None:
+    Parameters
+    ----------
+    M : int
+    tight : bool
+        Whether the conditional is the tight one.
+    """
+
+    def __init__(self, M: int, *, tight: bool = False) -> None:
         self.sums = Moments(M)
         self.constant = 0.0
+        self.tight = tight
 
-    def add(self, T: Array, variance: Array, rows: Quadratic) -> None:
-        """Add rows with features T (b, M) and prior variance κ (b,)."""
+    def add(self, T: Array, variance: Array, rows: Quadratic, *, remainder: Array) -> None:
+        """Add rows with features T (b, M), prior variance κ and what is left of it, κ̃, each (b,)."""
         self.sums.add(T, weights=rows.d, targets=rows.c)
-        self.constant += float(rows.a.sum() - 0.5 * (rows.d @ variance))
+        left = np.log1p(rows.d * remainder).sum() if self.tight else rows.d @ variance
+        self.constant += float(rows.a.sum() - 0.5 * left)
 
 
 def finish(pending: Pending) -> Collapsed:
@@ -129,11 +148,14 @@ def finish(pending: Pending) -> Collapsed:
     q = GaussianQ.of_sites(pending.sums.G, pending.sums.r)
     explained = trsv(q.root, pending.sums.r)
     # Σ d κ̃ = Σ d κ - Σ d |t|², and Σ d |t|² is the trace of Tᵀ diag(d) T
-    value = pending.constant + 0.5 * float(np.trace(pending.sums.G) + explained @ explained)
+    trace = 0.0 if pending.tight else np.trace(pending.sums.G)
+    value = pending.constant + 0.5 * float(trace + explained @ explained)
     return Collapsed(value - q.log_root, q, pending.sums)
 
 
-def collapse(basis: Basis, X: Rows, quadratics: RowQuadratics, *, size: int = BLOCK_ROWS) -> Collapsed:
+def collapse(
+    basis: Basis, X: Rows, quadratics: RowQuadratics, *, size: int = BLOCK_ROWS, tight: bool = False
+) -> Collapsed:
     """Best q(v) for the rows X (n, d) with these quadratics, and its value; one walk over the rows.
 
     Raises
@@ -141,9 +163,9 @@ def collapse(basis: Basis, X: Rows, quadratics: RowQuadratics, *, size: int = BL
     NumericalError
         The sums are not finite.
     """
-    pending = Pending(len(basis.Z))
-    for rows, part, T, _ in features(basis, X, size=size, keep=False):
-        pending.add(T, basis.kernel.diag(part), quadratics(rows))
+    pending = Pending(len(basis.Z), tight=tight)
+    for rows, part, T, remainder in features(basis, X, size=size, keep=False):
+        pending.add(T, basis.kernel.diag(part), quadratics(rows), remainder=remainder)
     return finish(pending)
 
 
@@ -154,13 +176,14 @@ def collapsed_gradient(
     *,
     at: Collapsed,
     size: int = BLOCK_ROWS,
+    tight: bool = False,
     see: Callable[[Block], None] | None = None,
 ) -> tuple[Array, Array]:
     """Gradient of F in ``theta`` (P,) and Z (M, d); a second walk over the rows.
 
     Parameters
     ----------
-    basis, X, quadratics, size
+    basis, X, quadratics, size, tight
         As for ``collapse``.
     at : Collapsed
         What ``collapse`` gave.
@@ -169,12 +192,14 @@ def collapsed_gradient(
     """
     gradient = KernelGradient(basis, at.q)
     if see is None:
-        for rows, part, T, _ in features(basis, X, size=size):
+        for rows, part, T, remainder in features(basis, X, size=size):
             _, c, d = quadratics(rows)
-            gradient.add(part, T, g=c - d * (T @ at.q.mean), h=-0.5 * d)
+            left = -0.5 * d / (1.0 + d * remainder) if tight else None
+            gradient.add(part, T, g=c - d * (T @ at.q.mean), h=-0.5 * d, h_remainder=left)
     else:
         for block in marginals(basis, X, at.q, size=size):
             _, c, d = quadratics(block.rows)
-            gradient.add(block.X, block.T, g=c - d * block.mu, h=-0.5 * d)
+            left = -0.5 * d / (1.0 + d * block.remainder) if tight else None
+            gradient.add(block.X, block.T, g=c - d * block.mu, h=-0.5 * d, h_remainder=left)
             see(block)
     return gradient.total(P=at.sums.symmetric(-0.5), p=at.q.mean, hold="v")

@@ -52,6 +52,7 @@ from gpbench.schemes.jaakkola.collapsed import (
     jaakkola_jordan,
     jaakkola_jordan_slope,
     taylor,
+    tightened,
 )
 from gpbench.schemes.settings import BinaryScheme
 
@@ -83,6 +84,7 @@ class VIJJ(BinaryScheme):
     )
     updates: int = setting(3, "closed-form updates of ξ and q in stage 1 (the paper's n_upd)", minimum=1)
     stage_evaluations: int = setting(5, "evaluations of stage 2 (the paper's maxfun)", minimum=1)
+    conditional: str = settings.conditional()
     memory: int = settings.memory(10)
     tolerance: float = setting(
         1e-6, "ends when stages 1 and 2 together raise the bound by less, relatively", minimum=0.0, maximum=1.0
@@ -95,6 +97,8 @@ class VIJJ(BinaryScheme):
     def __post_init__(self) -> None:
         if self.bound == "taylor" and self.variant != "alternate":
             raise UsageError(f"Taylor's expansion needs variant alternate, since ξ has no optimum; got {self.variant}")
+        if self.bound == "taylor" and self.conditional != "prior":
+            raise UsageError(f"Taylor's expansion needs conditional prior; got {self.conditional}")
 
     def start(
         self,
@@ -116,6 +120,7 @@ class VIJJFull(BinaryScheme):
     """The Jaakkola-Jordan bound under one L-BFGS-B over hyper-parameters and ξ."""
 
     link: str = settings.link("logit")
+    conditional: str = settings.conditional()
     memory: int = settings.memory(10)
     gradient_tolerance: float = settings.gradient_tolerance()
     value_tolerance: float = settings.value_tolerance()
@@ -190,7 +195,7 @@ class QuadraticTraining(Training):
         super().__init__(limit=scheme.max_iterations)
         self._form, self._X, self._likelihood = form, X, likelihood
         self._y = np.where(np.asarray(y) == 1, 1.0, -1.0)
-        self._size = scheme.block_rows
+        self._size, self._tight = scheme.block_rows, scheme.conditional == "tight"
         self._learns = scheme.hyperparameters == "learned"
         M = len(Z)
         prior = Collapsed(-math.inf, GaussianQ.prior(M), Pending(M).sums)
@@ -249,14 +254,24 @@ class QuadraticTraining(Training):
 
         def see(block: Block) -> None:
             if slope is not None:
-                slope[block.rows] = jaakkola_jordan_slope(xi[block.rows], block.mu, block.s)
+                s = block.s
+                if self._tight:
+                    s = tightened(s, block.remainder, quadratics(block.rows).d)
+                slope[block.rows] = jaakkola_jordan_slope(xi[block.rows], block.mu, s)
 
         def quadratics(rows: slice) -> Quadratic:
             return self._quadratics(xi, rows)
 
-        at = collapse(basis, self._X, quadratics, size=self._size)
-        see_blocks = None if slope is None else see
-        by_theta, _ = collapsed_gradient(basis, self._X, quadratics, at=at, size=self._size, see=see_blocks)
+        at = collapse(basis, self._X, quadratics, size=self._size, tight=self._tight)
+        by_theta, _ = collapsed_gradient(
+            basis,
+            self._X,
+            quadratics,
+            at=at,
+            size=self._size,
+            tight=self._tight,
+            see=None if slope is None else see,
+        )
         gradient = {"theta": by_theta} if slope is None else {"theta": by_theta, "xi": slope}
         return State(basis, xi, at), gradient
 
@@ -312,12 +327,19 @@ class AlternatingTraining(QuadraticTraining):
             self.trainer.report(self.state.at.value)
 
     def _update(self, q: GaussianQ) -> State:
-        """ξ² = μ² + s (15) and the q that is best for it, (12) and (13), in one walk over the rows."""
+        """ξ² = μ² + s (15) and the q that is best for it, (12) and (13), in one walk over the rows.
+
+        Under the tight conditional s takes its d from the ξ before: the bound, convex in d, still cannot fall.
+        """
         basis, xi = self.state.basis, np.empty(len(self._y))
-        pending = Pending(len(basis.Z))
+        pending = Pending(len(basis.Z), tight=self._tight)
         for block in marginals(basis, self._X, q, size=self._size, keep=False):
-            xi[block.rows] = np.sqrt(np.square(block.mu) + block.s)
-            pending.add(block.T, basis.kernel.diag(block.X), self._quadratics(xi, block.rows))
+            s = block.s
+            if self._tight:
+                s = tightened(s, block.remainder, self._quadratics(self.state.xi, block.rows).d)
+            xi[block.rows] = np.sqrt(np.square(block.mu) + s)
+            variance, row_quadratics = basis.kernel.diag(block.X), self._quadratics(xi, block.rows)
+            pending.add(block.T, variance, row_quadratics, remainder=block.remainder)
         return State(basis, xi, finish(pending))
 
     def _newton(self, q: GaussianQ) -> State:

@@ -2,6 +2,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hostile import NAMES, Reader
@@ -156,4 +157,34 @@ def test_the_first_screen_says_who_won(make_cell):
     words = "Lowest mean test NLL over 3 data sets on which all 3 methods ended well: x-gpc on 2, svgpc on 1."
     assert words in text
     assert "Lowest mean" not in page([make_cell()], title="t")  # nobody to compare with
-    assert text.count('<tr class="failed">') == 1
+    assert text.count('<tr class="failed"') == 1
+
+
+def test_one_data_set_has_one_winner(make_cell):
+    cells = [make_cell(method=method, nll=nll) for method, nll in (("linear", 0.5), ("x-gpc", 0.4))]
+    assert "Lowest mean test NLL of all 2 methods: x-gpc, 0.4000." in page(cells, title="t")
+
+
+def test_rows_whose_times_were_disturbed_are_marked(make_cell):
+    calm, busy = make_cell(method="linear"), make_cell()
+    busy = replace(busy, clock="processor", metrics={**busy.metrics, "wall_seconds": 9.0, "cpu_seconds": 2.0})
+    text = page([calm, busy], title="t")
+    assert text.count('<tr class="busy"') == 1
+    assert "Yellow rows: the clocks speak against these times, see below." in text
+    assert "the machine was busy" in chart_data(text)["charts"][0]["cpu"]
+    assert '<tr class="busy"' not in page([calm, busy], title="t", metrics=["nll"])  # no times, nothing to mark
+    assert "Yellow rows" not in page([calm], title="t")
+
+
+def test_shares_of_wins_where_two_methods_meet_on_two_data_sets(make_cell):
+    cells = [
+        make_cell(dataset=dataset, method=method, nll=nll)
+        for dataset, nlls in (("german", (0.5, 0.4)), ("heart", (0.5, 0.4)), ("magic", (0.3, 0.4)))
+        for method, nll in zip(("linear", "x-gpc"), nlls, strict=True)
+    ]
+    texts = Reader(page(cells, title="t")).texts
+    at = texts.index("x-gpc", texts.index("Share of data sets where the row's method is better than the column's"))
+    shares = [text for text in texts[at:] if text.startswith(("0.33 ", "0.67 "))]
+    assert [text[:4] for text in shares[:2]] == ["0.33", "0.67"]  # linear against x-gpc, and the other way round
+    assert "Share of data sets" not in page(cells[:2], title="t")  # one data set
+    assert "Share of data sets" not in page(cells[::2], title="t")  # one method

@@ -387,6 +387,14 @@ def test_clocks_that_are_apart_are_told(make_cell, wall, cpu, words):
         assert f"x-gpc on german, folds:10: in 1 of 2 cells training {words}" in written
 
 
+def test_many_rows_whose_clocks_are_apart_are_told_in_one_sentence(make_cell):
+    cells = [disturbed(make_cell, 9.0, 2.0, method=method) for method in "abcdef"]
+    assert "The clocks speak against the times of all rows: wall" in table(summarise(cells))
+    written = table(summarise([*cells, make_cell(method="g")]))
+    assert "the times of a on german, folds:10; b on" in written
+    assert "all rows" not in written
+
+
 def test_two_clocks_share_no_column(make_cell):
     cells = [disturbed(make_cell, 2.0, 2.0), disturbed(make_cell, 2.0, 7.0, clock="wall", method="linear", threads=4)]
     written = table(summarise(cells))

@@ -14,6 +14,7 @@ from gpbench.schemes.jaakkola.collapsed import (
     jaakkola_jordan,
     jaakkola_jordan_slope,
     taylor,
+    tightened,
 )
 
 FORMS = {"jj": jaakkola_jordan, "taylor": taylor}
@@ -173,3 +174,57 @@ def test_marginals_are_those_of_dense_algebra():
         a = A[:, block.rows]
         assert block.mu == pytest.approx(a.T @ m)
         assert block.s == pytest.approx(kernel.diag(block.X) + np.einsum("mi,mk,ki->i", a, S - K, a))
+
+
+def test_the_tight_conditional_lies_between_the_bound_and_that_of_all_rows():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    kernel = make_kernel("se-ard", 2, variance=2.0, lengthscale=0.8, noise=0.0)
+    xi = rng.uniform(0.5, 2.0, size=40)
+
+    def value(Z, *, tight):
+        return collapse(Basis(kernel, Z), X, lambda rows: jaakkola_jordan(y[rows], xi[rows]), tight=tight).value
+
+    loose, tight, dense = value(X[:6], tight=False), value(X[:6], tight=True), value(X, tight=False)
+    assert loose + 0.1 < tight < dense - 0.1
+
+
+def test_gradients_of_the_tight_bound_are_central_differences():
+    rng = np.random.default_rng(4)
+    X, Z = rng.normal(size=(30, 2)), rng.normal(size=(6, 2))
+    y, xi = np.sign(rng.normal(size=30)), rng.uniform(0.3, 2.0, size=30)
+    kernel = make_kernel("se-ard", 2, variance=2.0, lengthscale=0.8, noise=0.1)
+
+    def at(theta, Z, xi):
+        basis = Basis(kernel.with_theta(theta), Z, jitter=1e-6)
+        found = collapse(basis, X, lambda rows: jaakkola_jordan(y[rows], xi[rows]), size=7, tight=True)
+        return basis, found
+
+    basis, found = at(kernel.theta, Z, xi)
+    slope = np.empty(30)
+
+    def see(block):
+        d = jaakkola_jordan(y[block.rows], xi[block.rows]).d
+        s = tightened(block.s, block.remainder, d)
+        slope[block.rows] = jaakkola_jordan_slope(xi[block.rows], block.mu, s)
+
+    for look in (None, see):
+        by_theta, by_Z = collapsed_gradient(
+            basis, X, lambda rows: jaakkola_jordan(y[rows], xi[rows]), at=found, size=7, tight=True, see=look
+        )
+        for got, place in ((by_theta, 0), (by_Z.ravel(), 1), (slope, 2)):
+            if place == 2 and look is None:
+                continue
+            values = [kernel.theta, Z, xi]
+            expected = []
+            for i in range(values[place].size):
+                step = np.zeros(values[place].size)
+                step[i] = 1e-5
+                step = step.reshape(values[place].shape)
+                ends = [
+                    at(*(v + sign * step if k == place else v for k, v in enumerate(values)))[1].value
+                    for sign in (1, -1)
+                ]
+                expected.append((ends[0] - ends[1]) / 2e-5)
+            assert got == pytest.approx(expected, rel=1e-6, abs=1e-7)

@@ -52,9 +52,20 @@ def test_the_bound_never_falls(train, boundary, name):
     assert (np.diff(bounds) >= -1e-4).all()
 
 
-def test_all_jj_variants_reach_one_optimum(train, boundary):
+def test_stage_1_raises_the_tight_bound(train, boundary):
     X, y = boundary()
-    options = {"kernel": "se", "noise": 0.0, "max_iterations": 3000}
+    bounds = []
+    scheme = VIJJ(conditional="tight", hyperparameters="fixed", variance=5.0, lengthscale=0.5, tolerance=1e-14)
+    train(scheme, X, y, on_step=lambda step: bounds.append(step.bound))
+    assert len(bounds) > 10
+    assert bounds[-1] > bounds[0] + 0.01
+    assert (np.diff(bounds) >= -1e-11 * abs(bounds[-1])).all()
+
+
+@pytest.mark.parametrize("conditional", ["prior", "tight"])
+def test_all_jj_variants_reach_one_optimum(train, boundary, conditional):
+    X, y = boundary()
+    options = {"kernel": "se", "noise": 0.0, "max_iterations": 3000, "conditional": conditional}
     strict = {"vi-jj-full": {}}  # its own tolerances
     best = {}
     for name in ("vi-jj", "vi-jj-hybrid", "vi-jj-full"):
@@ -188,6 +199,8 @@ def test_rows_are_read_in_blocks(train, boundary):
 def test_what_cannot_be_is_refused():
     with pytest.raises(UsageError, match="alternate"):
         VIJJ(bound="taylor", variant="hybrid")
+    with pytest.raises(UsageError, match="prior; got tight"):
+        VIJJ(bound="taylor", conditional="tight")
     with pytest.raises(UsageError, match="binary"):
         VIJJ().likelihood_for("count", 0)
 
