@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MATERIALISED_BYTES", "Division", "MappedRows", "divide", "mapped"]
 
-#: Scaled inputs up to this size become one float64 array; larger ones are mapped from a file of the data's own precision.
+#: Scaled inputs up to this size become one float64 array; larger ones are mapped from a file in the data's precision.
 MATERIALISED_BYTES = 64 * 2**20
 _BLOCK_BYTES = 16 << 20
 #: A disk is never filled to the last byte.

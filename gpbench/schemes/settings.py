@@ -216,6 +216,11 @@ def learn_inducing(*, default: bool = True) -> Any:
     return setting(default, "whether the inducing inputs are optimised")
 
 
+def prior() -> Any:
+    """See :class:`gpbench.model.kernel_prior.KernelPrior`."""
+    return setting("weak", "prior of the kernel's logarithms: weak, or none", choices=("weak", "none"))
+
+
 def conditional() -> Any:
     """What q(f | u) is, where the bound is a quadratic in f; see :mod:`gpbench.schemes.jaakkola.collapsed`."""
     return setting(

@@ -72,6 +72,6 @@ METHODS = (
         paper="hensman2015",
         timing=Timing(steps=90, overhead=7e-3, load=1.5),
         scheme="gpbench.schemes.ep.gfitc:GFITC",
-        version=2,
+        version=3,
     ),
 )

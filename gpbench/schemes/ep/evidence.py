@@ -145,6 +145,10 @@ class Settled(Protocol):
         """Log evidence (nats)."""
 
     @property
+    def objective(self) -> float:
+        """What is climbed (nats): the log evidence, and the log prior of the unknowns where there is one."""
+
+    @property
     def outcome(self) -> FixedPointOutcome:
         """The sites and how they settled."""
 
@@ -153,7 +157,7 @@ class Settled(Protocol):
         """Absolute jitter of each latent function."""
 
     def gradient(self) -> dict[str, Array]:
-        """Gradient of log Z in the unknowns, by name."""
+        """Gradient of the objective in the unknowns, by name."""
 
     def latents(self) -> tuple[Latent, ...]:
         """The latent functions."""
@@ -244,11 +248,11 @@ class EvidenceTraining(Training):
             nonlocal jitters
             state = self._settle(x, jitters)
             jitters = state.jitters
-            return Point(state.log_z, unknowns.gradient(state.gradient()), state)
+            return Point(state.objective, unknowns.gradient(state.gradient()), state)
 
-        def evaluated(best: Settled, value: float) -> None:
+        def evaluated(best: Settled, value: float) -> None:  # noqa: ARG001 - the log evidence is what is told
             self.best = best
-            self.trainer.report(value)
+            self.trainer.report(best.log_z)
 
         search = LBFGSB(
             memory=scheme.memory,

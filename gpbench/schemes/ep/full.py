@@ -198,7 +198,7 @@ class FullEP:
         b = self.outcome.x[len(X) :]
         log_root = float(np.log(np.diag(self._L_B)).sum())
         sites = factors.evidence(self.outcome.x, self.mean[:, None], self.var[:, None])
-        self.log_z = 0.5 * float(b @ self.mean) - log_root + sites
+        self.objective = self.log_z = 0.5 * float(b @ self.mean) - log_root + sites
 
     @property
     def jitters(self) -> tuple[float, ...]:

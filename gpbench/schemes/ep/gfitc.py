@@ -10,13 +10,19 @@ n, d, M    rows, inputs, inducing inputs
 C          latent functions: 1 for two classes (probit), else one for each class
 θ, Z       log hyper-parameters and inducing inputs of each latent function                    (P,), (M, d)
 τ, b       sites: one for each row (two classes), two for each row and rival class             (n,), (n, C)
-log Z      EP's approximation of the log evidence, which L-BFGS-B climbs over all θ and Z      scalar
+log Z      EP's approximation of the log evidence; L-BFGS-B climbs log Z + log p(θ) over θ, Z  scalar
 =========  ==================================================================================  ============
 
 Given u, FITC makes the values f_i independent: row i of the prior's root is [t_i, √s_i]. The sites on f_i integrate to
 sites on t_iᵀ v, so that the posterior is a q(u) that predicts as GFITC does. An update of all sites costs O(C n M²), a
 gradient as much; see :mod:`gpbench.schemes.ep.fitc` and :mod:`gpbench.schemes.ep.factors`. For several classes the
 label noise is the kernels' white noise alone: with ``noise = 0`` the model has none. Each class draws its own Z.
+
+Beyond the paper: a weak prior of the kernel's logarithms joins log Z in what is climbed, since with free Z and none a
+few hundred noisy rows are learned by heart. Held-out NLL after 60 evaluations, M = 50, two splits each, without and
+with it: heart .459 .551 and .397 .424; breast-cancer-wisconsin .058 .229 and .046 .181; thyroid .185 .120 and .091
+.113; german-numeric .566 .480 and .554 .475; banana .256 .274 and .252 .274; only diabetes loses, .502 .530 and .526
+.548.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from gpbench.model.basis import BLOCK_ROWS
+from gpbench.model.kernel_prior import KernelPrior
 from gpbench.optimize.maximise import LOG_BOUND
 from gpbench.optimize.unknowns import Part, Unknowns
 from gpbench.schemes import settings
@@ -53,6 +60,7 @@ class GFITC(EPScheme, GPSettings):
     """Generalised FITC; hyper-parameters and inducing inputs by L-BFGS-B on the log evidence."""
 
     learn_inducing: bool = settings.learn_inducing()
+    prior: str = settings.prior()
     block_rows: int = settings.block_rows()
 
     name: ClassVar[str] = "gfitc"
@@ -99,6 +107,7 @@ class _Evidence:
         first = [inducing.for_latent(c).choose(X) for c in range(self._F)]
         spread = first[0].std(axis=0)
         unit = np.where(spread > 0, spread, 1.0)
+        self._prior = KernelPrior(self._kernel, scheme.kernel, X.shape[1], weak=scheme.prior == "weak")
         learns, parts = scheme.hyperparameters == "learned", {}
         for c, Z in enumerate(first):
             parts[f"theta{c}"] = Part(value=self._kernel.theta, free=learns, low=-LOG_BOUND, high=LOG_BOUND)
@@ -127,13 +136,15 @@ class _Evidence:
             work=self._work,
             check=check,
         )
-        return _Settled(state)
+        return _Settled(state, [self._prior(values[f"theta{c}"]) for c in range(self._F)])
 
 
 class _Settled:
     """A settled state; once its gradient is known, what is as long as the rows is let go, since the best is kept."""
 
-    def __init__(self, state: GfitcState) -> None:
+    def __init__(self, state: GfitcState, priors: Sequence[tuple[float, Array]]) -> None:
+        self._slopes = [slope for _, slope in priors]
+        self.objective = state.log_z + sum(value for value, _ in priors)
         self._state: GfitcState | None = state
         self._latents: tuple[Latent, ...] = ()
         self.log_z, self.outcome = state.log_z, state.outcome
@@ -144,7 +155,7 @@ class _Settled:
         assert state is not None
         found: dict[str, Array] = {}
         for c, (dtheta, dZ) in enumerate(zip(*state.gradient(), strict=True)):
-            found |= {f"theta{c}": dtheta, f"Z{c}": dZ}
+            found |= {f"theta{c}": dtheta + self._slopes[c], f"Z{c}": dZ}
         for prior in state.priors:
             prior.release()
         self._latents, self._state = state.latents(), None

@@ -41,7 +41,7 @@ import numpy as np
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.basis import Basis
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.kernels import make_kernel
+from gpbench.model.kernel_prior import PRIOR_VARIANCE, KernelPrior
 from gpbench.model.likelihoods import Gaussian, Likelihood, Ordinal, Poisson, RobustMax, likelihood_from_spec
 from gpbench.model.likelihoods import likelihood as likelihood_named
 from gpbench.model.posterior import Latent, Posterior
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpbench.model.inducing import InducingRule
-    from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.optimize.training import OnStep, StoppedBy
     from gpbench.schemes.base import Fit
@@ -73,8 +72,6 @@ LOOKBACK = 4
 """Evaluations over which E must rise, or training has converged."""
 LENGTH_BOUNDS, VARIANCE_BOUNDS = (-5.0, 7.0), (-7.0, 9.0)
 """Of log ℓ and log v."""
-PRIOR_VARIANCE = math.e
-"""The median of the prior of v, and what it starts from."""
 LARGEST_JITTER = 1e-3
 LLOYD_STEPS = 1
 """The inducing inputs move anyway."""
@@ -129,7 +126,7 @@ class PEP(GPSettings):
     power: float = setting(
         0.5, "0: the sparse KL bound, 1: EP under FITC, whose sites may run away", minimum=0.0, maximum=1.0
     )
-    prior: str = setting("weak", "prior of the kernel's logarithms: weak, or none", choices=("weak", "none"))
+    prior: str = settings.prior()
     stages: str | None = setting(
         None,
         "evaluations x rows, such as 8x2000,40xall or 8x2000,12x8000,1000xtail, the tail being mini-batches; none: by "
@@ -323,7 +320,7 @@ class PEPTraining(Training):
         self._kernel = scheme.initial_kernel(X)
         self._likelihood, self._mean = scheme.observed(likelihood, y, classes)
         self._stages = parse_stages(scheme.stages, len(X), tail=likelihood.n_latent(classes) == 1)
-        self._prior = Prior(self._kernel, scheme.kernel, X.shape[1], weak=scheme.prior == "weak")
+        self._prior = KernelPrior(self._kernel, scheme.kernel, X.shape[1], weak=scheme.prior == "weak")
         most = max((stage.rows for stage in self._stages if stage.rows is not None), default=0)
         self._order = rng.choice(len(X), size=most, replace=False) if most else np.empty(0, dtype=np.int64)
         self._F = self._likelihood.n_latent(classes)
@@ -561,36 +558,6 @@ class PEPTraining(Training):
         far = np.array([GAP_BOUND if "log" in name else EDGE_BOUND for name in names])
         moves = self._likelihood.identified_by(self._y) & np.array([name != "log_slope" for name in names])
         return Part(value=free, free=learns, low=np.where(moves, -far, free), high=np.where(moves, far, free))
-
-
-class Prior:
-    """The weak prior of the kernel's logarithms: log l ~ N(log sqrt D, 1), log v ~ N(1, 2²); none of white noise.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    name : str
-        By which it was made.
-    D : int
-        Inputs.
-    weak : bool
-        Whether there is any.
-    """
-
-    def __init__(self, kernel: Kernel, name: str, D: int, *, weak: bool) -> None:
-        names = kernel.names
-        self._centre = np.zeros(len(names))
-        smooth = [i for i, each in enumerate(names) if each != "log_white"]
-        made = make_kernel(name, D, variance=PRIOR_VARIANCE, lengthscale=math.sqrt(D), noise=0.0)
-        self._centre[smooth] = made.theta
-        self._precision = np.array([1.0 if "lengthscale" in each else 0.25 for each in names])
-        self._precision *= [weak and each != "log_white" for each in names]
-
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Log density (nats, without its constant) and its gradient (P,)."""
-        away = theta - self._centre
-        slope = -self._precision * away
-        return 0.5 * float(slope @ away), slope
 
 
 def has_mean(likelihood: Likelihood) -> bool:

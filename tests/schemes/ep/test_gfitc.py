@@ -6,9 +6,10 @@ import pytest
 from gpbench.errors import DataError, NumericalError, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.likelihoods import likelihood, likelihood_from_spec
+from gpbench.optimize.fixed_point import FixedPointSearch
 from gpbench.schemes.ep import evidence
 from gpbench.schemes.ep.full import EP
-from gpbench.schemes.ep.gfitc import GFITC
+from gpbench.schemes.ep.gfitc import GFITC, _Evidence
 
 
 def rows(n=60, *, C=2, seed=0):
@@ -29,10 +30,31 @@ def train(fit):
 
 
 @pytest.mark.parametrize("C", [2, 3])
+def test_the_weak_prior_joins_the_evidence_value_and_gradient(C):
+    X, y = rows(C=C)
+    evidence = _Evidence(GFITC(), X, y, inducing=InducingRule("random", count=6, seed=1), classes=C)
+    search = FixedPointSearch(tolerance=1e-11)
+
+    def at(x):
+        values = evidence.unknowns.values(x)
+        return evidence.at(
+            values, sites=evidence.sites, search=search, jitters=[1e-6] * evidence._F, check=lambda: None
+        )
+
+    x = evidence.unknowns.x + 0.3
+    found = at(x)
+    assert found.objective < found.log_z - 0.01
+    slope = evidence.unknowns.gradient(found.gradient())
+    for i in (0, 1, 3):
+        step = 1e-5 * np.eye(len(x))[i]
+        assert slope[i] == pytest.approx((at(x + step).objective - at(x - step).objective) / 2e-5, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("C", [2, 3])
 def test_learns_everything(train, C):
     X, y = rows(C=C)
     bounds = []
-    scheme = GFITC(max_iterations=40, block_rows=25)
+    scheme = GFITC(max_iterations=40, block_rows=25, prior="none")
     found = train(scheme, X, y, C=C, on_step=lambda step: bounds.append(step.bound))
     assert len(found.posterior.latents) == (1 if C == 2 else C)
     assert (np.diff(bounds) >= 0).all()

@@ -12,7 +12,7 @@ from gpbench.model.likelihoods import Logit, Poisson
 from gpbench.schemes.base import StopTraining
 from gpbench.schemes.general.gvi_fixed_point import GVIFixedPoint
 from gpbench.schemes.pep.energy import Energy, Sites
-from gpbench.schemes.pep.pep import PEP, Prior, Stage, parse_stages
+from gpbench.schemes.pep.pep import PEP, Stage, parse_stages
 from gpbench.schemes.pep.rows import Cavity, tilted
 from gpbench.schemes.pep.tail import Batch
 
@@ -179,21 +179,6 @@ def test_all_rows_as_inducing_inputs(fit, boundary):
     X, y = boundary(40)
     found = fit(small(inducing="all"), X, y)
     assert np.isfinite(found.posterior.score(X, y).log_density).all()
-
-
-def test_the_weak_prior_is_normal_about_the_start():
-    kernel = make_kernel("se-ard+linear-ard", 4, variance=np.e, lengthscale=2.0, noise=0.1)
-    prior = Prior(kernel, "se-ard+linear-ard", 4, weak=True)
-    value, slope = prior(kernel.theta)
-    assert value == 0.0
-    assert not slope.any()
-    theta = kernel.theta + 0.5
-    value, slope = prior(theta)
-    assert value == pytest.approx(-0.5 * 0.25 * (4 + 5 * 0.25))
-    for i, each in enumerate(np.eye(len(theta))):
-        rise = prior(theta + 1e-6 * each)[0] - prior(theta - 1e-6 * each)[0]
-        assert slope[i] == pytest.approx(rise / 2e-6, abs=1e-7)
-    assert Prior(kernel, "se-ard+linear-ard", 4, weak=False)(theta)[0] == 0.0
 
 
 def q_and_basis(boundary):
