@@ -86,10 +86,10 @@ reproduce-quick: $(READY) ## the quick form of each, to see that it runs
 	$(call EVERY_PLAN,--quick)
 
 results: $(READY) ## results/reproduced anew, of all plans that have reference results, from these alone
-	@empty=$$(mktemp -d); for file in results/reference/*/*.parquet; do \
+	@empty=$$(mktemp -d); failed=""; for file in results/reference/*/*.parquet; do \
 		[ -e "$$file" ] || continue; plan=$${file#results/reference/}; plan=$${plan%.parquet}; echo "== $$plan"; \
-		GPBENCH_RESULTS=$$empty $(BIN)/gpbench report $$plan --output results/reproduced/$$plan || exit 1; \
-	done; rmdir $$empty
+		GPBENCH_RESULTS=$$empty $(BIN)/gpbench report $$plan --output results/reproduced/$$plan || failed="$$failed $$plan"; \
+	done; rmdir $$empty; if [ -n "$$failed" ]; then echo "cannot be made, run them again:$$failed"; exit 1; fi
 
 # make PAPER-ITEM, for instance make wenzel2019-table1: one table or figure
 define ONE_PLAN

@@ -12,7 +12,7 @@ from _timing import Report, turns
 import gpbench
 from gpbench.bench.choices import Choice
 from gpbench.bench.fitting import fit_rows
-from gpbench.bench.threads import one_pool_size
+from gpbench.bench.resources import one_pool_size
 from gpbench.data.scaling import scaling_of
 
 LIMIT = 0.020

@@ -36,7 +36,7 @@ from gpbench.bench.runner import run_cell
 from gpbench.bench.sources import sources
 from gpbench.config import load_config
 from gpbench.errors import DataError, UsageError
-from gpbench.peers.inventory import peer_facts
+from gpbench.peers.rivals import peer_facts
 
 DATASETS = (  # three embedded, five generated, two of the mirror
     "breast-cancer-wisconsin", "digits-odd-even", "digits-3-5", "banana", "magic", "twonorm-gen:7400",

@@ -13,7 +13,7 @@ import numpy as np
 from _timing import Iterations, Report, fit
 from scipy.linalg import blas
 
-from gpbench.bench.memory import peak_rss_mb, reset_peak
+from gpbench.bench.resources import peak_rss_mb, reset_peak
 from gpbench.config import load_config
 from gpbench.data.load import load
 from gpbench.data.scaling import ScaledRows, standardise

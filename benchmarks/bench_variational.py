@@ -8,7 +8,7 @@ import numpy as np
 from _timing import Iterations, Report, fit
 from scipy.linalg import blas, lapack
 
-from gpbench.bench.memory import peak_rss_mb, reset_peak
+from gpbench.bench.resources import peak_rss_mb, reset_peak
 
 M, B, D = 100, 100, 20
 BLOCK = 1024

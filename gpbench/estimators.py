@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from gpbench.bench.choices import Choice, origin_of
 from gpbench.bench.fitting import fit_rows
 from gpbench.bench.methods import method as method_of
-from gpbench.bench.threads import one_pool_size
+from gpbench.bench.resources import one_pool_size
 from gpbench.data.scaling import Scaling, scaling_of
 from gpbench.errors import DataError, UsageError, unknown_name
 

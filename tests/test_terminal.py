@@ -12,7 +12,7 @@ import pytest
 
 from gpbench.cli import main
 from gpbench.errors import GpbenchWarning
-from gpbench.terminal import StatusLine, duration, echo, printable, printable_lines, warn_on_one_line
+from gpbench.terminal import Meter, StatusLine, duration, echo, printable, printable_lines, warn_on_one_line
 
 ATTACK = "a\x1b[2J\x9b31m\x07\x08\r\x00\x7f\u202e\u2028\x1b]0;title\x07b"
 
@@ -296,3 +296,28 @@ def test_a_reader_that_leaves_early_ends_the_program_quietly(private):
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait() in {0, 1}  # 0 where all had fitted into the pipe
+
+
+def test_nothing_is_written_but_to_a_terminal():
+    stream = io.StringIO()
+    meter = Meter(stream)
+    meter("a", 1, 2)
+    meter.close()
+    assert stream.getvalue() == ""
+
+
+def test_share_and_time_left_are_shown_and_cleared():
+    stream, now = Terminal(), [0.0]
+    meter = Meter(stream, clock=lambda: now[0])
+    meter("HIGGS.csv.gz", 0, 100_000_000)
+    now[0] = 2.0
+    meter("HIGGS.csv.gz", 25_000_000, 100_000_000)
+    assert stream.getvalue().rstrip().endswith("HIGGS.csv.gz:  25 %, 25.0 of 100.0 MB, 6 s left")
+    now[0] = 2.01
+    before = stream.getvalue()
+    meter("HIGGS.csv.gz", 25_100_000, 100_000_000)
+    assert stream.getvalue() == before  # not more often than the eye follows
+    meter("preparing", 1_000_000, None)
+    assert "preparing: 1.0 MB" in stream.getvalue()
+    meter.close()
+    assert stream.getvalue().endswith(" \r")

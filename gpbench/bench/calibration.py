@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbench.bench.threads import one_pool_size
+from gpbench.bench.resources import one_pool_size
 
 __all__ = ["GAUGE", "SIZE", "Gauge"]
 

@@ -17,8 +17,8 @@ from gpbench.bench.code import changes, code, plugins
 from gpbench.bench.methods import plugin_problems
 from gpbench.bench.metrics import metric_problems
 from gpbench.bench.provenance import PACKAGES, machine, versions
+from gpbench.bench.resources import pools
 from gpbench.bench.store import Store
-from gpbench.bench.threads import pools
 from gpbench.errors import StoreError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from gpbench.bench.code import code, plugins
-from gpbench.bench.threads import pools
+from gpbench.bench.resources import pools
 
 __all__ = ["PACKAGES", "machine", "now", "provenance", "versions"]
 

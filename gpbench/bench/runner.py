@@ -18,13 +18,12 @@ import numpy.typing as npt
 from gpbench.bench.calibration import GAUGE
 from gpbench.bench.clock import Clock, clock_for
 from gpbench.bench.division import divide
-from gpbench.bench.memory import bounded_memory, can_bound_memory, peak_rss_mb, reset_peak
 from gpbench.bench.provenance import now, provenance
+from gpbench.bench.resources import bounded_memory, can_bound_memory, one_pool_size, peak_rss_mb, reset_peak
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.signals import Terminated, terminable
 from gpbench.bench.sources import Source, opened
 from gpbench.bench.store import check_arrays
-from gpbench.bench.threads import one_pool_size
 from gpbench.bench.trace import Trace, Watcher
 from gpbench.errors import DataError, NumericalError, UsageError
 from gpbench.model.inducing import InducingRule

@@ -31,8 +31,8 @@ def command(names: tuple[str, ...], mirror: str | None, to: Path | None, *, ever
     """
     from gpbench.config import load_config  # noqa: PLC0415  # `gpbench --help` imports click alone
     from gpbench.data.fetching import check_here, fetch_sets, mirror_sets, names_of  # noqa: PLC0415
-    from gpbench.data.meter import Meter  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
+    from gpbench.terminal import Meter  # noqa: PLC0415
 
     if check and (to is not None or every):
         raise UsageError("--check verifies what is here; it goes with data sets' names or alone")

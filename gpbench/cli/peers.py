@@ -41,7 +41,7 @@ def install(*, name: str) -> None:
 def show(*, name: str | None, as_json: bool) -> None:
     """Show the rivals, their methods, and whether their environments are there."""
     from gpbench.errors import unknown_name  # noqa: PLC0415  # not needed for --help
-    from gpbench.peers.inventory import peer_facts  # noqa: PLC0415
+    from gpbench.peers.rivals import peer_facts  # noqa: PLC0415
     from gpbench.report.text import columns  # noqa: PLC0415
 
     facts = {each["name"]: each for each in peer_facts()}

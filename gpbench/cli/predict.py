@@ -43,8 +43,8 @@ def command(
     \b
     gpbench predict churn.gpb new.csv --output probabilities.parquet
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
+    from gpbench.bench.resources import one_pool_size  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
-    from gpbench.bench.threads import one_pool_size  # noqa: PLC0415
     from gpbench.bench.trained import trained_in, trained_of  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.newrows import read_new_rows  # noqa: PLC0415

@@ -83,7 +83,7 @@ def command(
     """Make tables and pictures of stored results; nothing is run.
 
     A plan is rendered as `gpbench reproduce` does it, from the store alone: printed, or written to --output, a folder
-    or the file of one table or page.
+    or the file of one table or page; with --format latex its pictures are written as pdf, too.
 
     RUNS are results folders, stored cells, or files of JSON that `gpbench run --json` printed; without any, the store.
     The table is printed unless --output says where it goes. In a folder it is table.txt (.csv, .md, .tex) beside
@@ -230,7 +230,8 @@ def report_plan(
         elif output is None and plan.render == "table":
             echo(plan_text(found, form or "text", width=width()), nl=False, content=form not in {None, "text"})
         else:
-            for path in write_plan(found, output or folder_of(plan, config, whole=plan == whole)):
+            pictures = (".pdf",) if form == "latex" else ()
+            for path in write_plan(found, output or folder_of(plan, config, whole=plan == whole), pictures=pictures):
                 echo(str(path), content=True)
     except NotComputed as error:
         raise NotComputed(f"{error}; `{_computing(name, chosen)}` computes them") from error

@@ -30,6 +30,12 @@ __all__ = ["command"]
 @click.option("--fresh", is_flag=True, help="Run cells that are among the reference results, too.")
 @click.option("--reference", is_flag=True, help="Add the cells to the reference results of this checkout.")
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where files go.")
+@click.option(
+    "--figures",
+    type=click.Choice(["pdf", "svg"]),
+    multiple=True,
+    help="Write pictures so, too, beside png; repeatable.",
+)
 @click.pass_context
 def command(
     context: click.Context,
@@ -50,6 +56,7 @@ def command(
     fresh: bool,
     reference: bool,
     output: Path | None,
+    figures: tuple[str, ...],
 ) -> None:
     """Run a plan and write its table or figure, with the printed numbers beside ours and a verdict for each.
 
@@ -72,7 +79,6 @@ def command(
     from gpbench.bench.runner import Bounds  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.data.meter import Meter  # noqa: PLC0415
     from gpbench.report.plan.output import (  # noqa: PLC0415
         check_place,
         folder_of,
@@ -84,6 +90,7 @@ def command(
     from gpbench.report.plan.published import read_published  # noqa: PLC0415
     from gpbench.report.plan.reference import add_to_reference, check_addition  # noqa: PLC0415
     from gpbench.report.plan.renderers import check_figure  # noqa: PLC0415
+    from gpbench.terminal import Meter  # noqa: PLC0415
 
     config = load_config()
     whole = find_plan(plan)
@@ -97,8 +104,10 @@ def command(
     bounds = Bounds(hard_seconds=hard_limit, memory_mb=memory_limit)
     store = Store(config.store)
     if dry_run:
-        lines = outlook_lines(chosen, look_ahead(chosen, config, None if force else store, fresh=fresh), jobs=jobs or 1)
-        echo("\n".join(lines))
+        outlook = look_ahead(chosen, config, None if force else store, fresh=fresh)
+        echo("\n".join(outlook_lines(chosen, outlook, jobs=jobs or 1)))
+        if outlook.faults:
+            context.exit(2)
         return
     runner, at_once = executor_for(jobs=jobs, scheduler=scheduler)
     with closing(runner), closing(Meter()) as meter, closing(Progress()) as progress:
@@ -118,7 +127,8 @@ def command(
         )
     derive(found, config, force=force)
     found = scored(found)
-    written = write_plan(found, output or folder_of(found.plan, config, whole=chosen == whole))
+    folder = output or folder_of(found.plan, config, whole=chosen == whole)
+    written = write_plan(found, folder, pictures=[f".{each}" for each in dict.fromkeys(figures)])
     if found.plan.render == "table":
         echo(plan_text(found, "text", width=width()))
     for path in [*written, *(add_to_reference(found) if reference else ())]:

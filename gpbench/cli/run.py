@@ -119,11 +119,11 @@ def command(
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.bench.sweep import sweep  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.data.meter import Meter  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.scores import with_scores  # noqa: PLC0415
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
     from gpbench.report.tables.table import table  # noqa: PLC0415
+    from gpbench.terminal import Meter  # noqa: PLC0415
 
     if plot is not None:
         from gpbench.report.figures.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy

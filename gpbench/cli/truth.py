@@ -79,10 +79,10 @@ def command(
     from gpbench.bench.truth.plan import truth_plan  # noqa: PLC0415
     from gpbench.bench.truth.reference import LINKS, PROBLEMS, problem  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.data.meter import Meter  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.plan.output import write_plan  # noqa: PLC0415
     from gpbench.report.tables.truth import rows_of, truth_rows, truth_text  # noqa: PLC0415
+    from gpbench.terminal import Meter  # noqa: PLC0415
 
     config = load_config()
     chosen = [problem(name) for name in names or PROBLEMS]

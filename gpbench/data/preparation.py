@@ -20,7 +20,6 @@ from gpbench.data.formats.frames import Frames, Reread
 from gpbench.data.prepared import MatrixWriter, open_prepared, partial_folder, save_rest
 from gpbench.data.recipe import Recipe
 from gpbench.data.record import Preparation
-from gpbench.data.rows import blocks_of, first_occurrences, sorted_order
 from gpbench.data.targets import Targets
 from gpbench.data.values import Values
 from gpbench.errors import DataError
@@ -36,6 +35,10 @@ Progress = Callable[[int, int], None]
 """Called with the bytes read so far and those to read in all (of the files on disk, over all passes)."""
 
 Tables = Callable[[], Frames]
+Ints = npt.NDArray[np.int64]
+
+_BLOCK_BYTES = 8 << 20
+_MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
 
 def prepare(
@@ -219,13 +222,13 @@ def _finish_rows(
     X: Any = np.load(raw, mmap_mode="r", allow_pickle=False)
     rows = np.arange(len(X))
     if recipe.deduplicate:
-        rows = first_occurrences(X, y)
+        rows = _first_occurrences(X, y)
         remarks.append(f"duplicates of (target, inputs) removed: {len(X) - len(rows)} of {len(X)} rows")
     if recipe.sort:
-        rows = sorted_order(X, rows)
+        rows = _sorted_order(X, rows)
         remarks.append("rows sorted by their inputs")
     with MatrixWriter(final, d=X.shape[1], dtype=recipe.dtype) as writer:
-        for part in blocks_of(len(rows), X.shape[1]):
+        for part in _blocks_of(len(rows), X.shape[1]):
             writer.write(X[rows[part]])
     del X
     raw.unlink()
@@ -251,3 +254,56 @@ def _given(
         if min(train.min(), test.min()) < 0 or max(train.max(), test.max()) >= n or len(np.intersect1d(train, test)):
             raise DataError(f"a given split must hold separate row numbers in 0..{n - 1}")
     return tuple(splits)
+
+
+# Work on all rows of a memory-mapped matrix, with a few numbers for each row.
+
+
+def _blocks_of(n: int, d: int) -> Iterator[slice]:
+    """Slices that cut n rows of d numbers into blocks of a few megabytes."""
+    step = max(1, _BLOCK_BYTES // (8 * max(d, 1)))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def _row_hashes(X: npt.NDArray[Any], y: Ints) -> npt.NDArray[np.uint64]:
+    """Two independent 64-bit hashes of each (target, inputs), shape (2, n); 0.0 and -0.0 are equal.
+
+    With 128 bits the chance that two of 1e7 different rows meet is below 1e-24.
+    """
+    hashes = np.empty((2, len(X)), dtype=np.uint64)
+    for rows in _blocks_of(*X.shape):
+        block = np.asarray(X[rows]) + 0.0
+        words = block.view(np.uint64 if block.dtype == np.float64 else np.uint32).astype(np.uint64)
+        for k, multiplier in enumerate(_MULTIPLIERS):
+            state = _mix(y[rows].astype(np.uint64) + np.uint64(k + 1), multiplier)
+            for j in range(words.shape[1]):
+                state = _mix(state ^ words[:, j], multiplier)
+            hashes[k, rows] = state
+    return hashes
+
+
+def _mix(state: npt.NDArray[np.uint64], multiplier: int) -> npt.NDArray[np.uint64]:
+    """One round of multiplication and shift; wraps around."""
+    state = state * np.uint64(multiplier)
+    state ^= state >> np.uint64(29)
+    state *= np.uint64(0xBF58476D1CE4E5B9)
+    state ^= state >> np.uint64(32)
+    return state
+
+
+def _first_occurrences(X: npt.NDArray[Any], y: Ints) -> Ints:
+    """Numbers of the rows whose (target, inputs) did not occur before, rising."""
+    first, second = _row_hashes(X, y)
+    order = np.lexsort((second, first))  # stable: of equal rows the earliest comes first
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (first[order[1:]] != first[order[:-1]]) | (second[order[1:]] != second[order[:-1]])
+    return np.sort(order[new])
+
+
+def _sorted_order(X: npt.NDArray[Any], rows: Ints) -> Ints:
+    """The rows sorted by their inputs, first column first; equal rows keep their order."""
+    order = rows
+    for j in range(X.shape[1] - 1, -1, -1):
+        order = order[np.argsort(np.asarray(X[:, j])[order], kind="stable")]
+    return order

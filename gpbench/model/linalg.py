@@ -29,7 +29,6 @@ __all__ = [
     "lower_ones",
     "mirror_lower",
     "potrf",
-    "symmetrise_lower",
     "syrk",
     "trmm",
     "trmv",
@@ -195,13 +194,6 @@ def lower_ones(m: int) -> Array:
     ones = np.asfortranarray(np.tri(m))
     ones.setflags(write=False)
     return ones
-
-
-def symmetrise_lower(A: Array) -> Array:
-    """Copy the lower triangle onto the upper one, in place; returns A."""
-    rows, columns = np.tril_indices(A.shape[0], -1)
-    A[columns, rows] = A[rows, columns]
-    return A
 
 
 def inverse_lower(L: Array) -> Array:

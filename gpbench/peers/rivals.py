@@ -1,4 +1,4 @@
-"""The rivals: which settings each has, and what is known about it.
+"""The rivals: which settings each has, and what is known about them on this machine.
 
 All start from the same kernel and, where they have inducing inputs, from the same Z. Z is learned unless
 ``learn_inducing`` says otherwise, and Adam's rate is 0.01, as in the libraries' own examples.
@@ -7,10 +7,12 @@ All start from the same kernel and, where they have inducing inputs, from the sa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from gpbench.errors import UsageError
+from gpbench.peers.environments import PEERS, environment, python_of, versions
 from gpbench.peers.scheme import Rival
 from gpbench.schemes import settings
 from gpbench.schemes.base import setting
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
     from gpbench.model.rows import Array, Rows
 
-__all__ = ["GPJaxDual", "GPflowSVGP", "GPyTorchPG", "GPyTorchSVGP", "SklearnGPC"]
+__all__ = ["RIVALS", "GPJaxDual", "GPflowSVGP", "GPyTorchPG", "GPyTorchSVGP", "SklearnGPC", "peer_facts"]
 
 STATIONARY = frozenset({"se", "se-ard", "matern32", "matern32-ard"})
 
@@ -122,3 +124,30 @@ class SklearnGPC(Rival):
         """
         check_row_limit(self.name, len(X), max_rows=self.max_rows)
         return np.empty((0, X.shape[1]))
+
+
+RIVALS: tuple[type[Rival], ...] = (GPflowSVGP, GPJaxDual, GPyTorchSVGP, GPyTorchPG, SklearnGPC)
+"""The rivals' schemes; their ``name`` is the method's id."""
+
+
+def peer_facts() -> list[dict[str, Any]]:
+    """Each peer: name, title, methods, the versions wanted and found, where it lies, and what is wrong, or None."""
+    found = []
+    for peer in PEERS.values():
+        try:
+            python_of(peer)
+            problem = None
+        except UsageError as error:
+            problem = str(error)
+        found.append(
+            {
+                "name": peer.name,
+                "title": peer.title,
+                "methods": [rival.name for rival in RIVALS if rival.peer == peer.name],
+                "wanted": ", ".join(f"{name} {number}" for name, number in peer.packages.items()) or "as installed",
+                "packages": versions(peer),
+                "folder": None if peer.own else str(environment(peer.name)),
+                "problem": problem,
+            }
+        )
+    return found

@@ -6,7 +6,8 @@ path                    what is written
 .png .pdf .svg          the picture: NLL and error over training time
 .txt .csv .md .tex      the table; of another format, or under another name, if one is given
 .html                   one page with everything in it: tables, curves, failed cells, provenance
-a folder, or no ending  the table as ``table.txt`` (or its format's ending), nll.png, error.png
+a folder, or no ending  the table as ``table.txt`` (or its format's ending), nll.png, error.png;
+                        of LaTeX also nll.pdf, error.pdf
 ======================  ==================================================================
 """
 
@@ -110,8 +111,8 @@ def _folder(
     text = folder / f"table{ENDINGS[form]}"
     write_atomically(text, table(summarise(cells), format=form, metrics=metrics))
     written, problems = [text], []
-    for metric in ("nll", "error"):
-        picture = folder / f"{metric}.png"
+    endings = (".png", ".pdf") if form == "latex" else (".png",)
+    for picture, metric in ((folder / f"{name}{ending}", name) for name in ("nll", "error") for ending in endings):
         try:
             save_curves(cells, picture, metric=metric, spread=spread)
             written.append(picture)

@@ -5,7 +5,7 @@ import numpy as np
 
 from gpbench import __version__
 from gpbench.bench.provenance import now, provenance
-from gpbench.bench.threads import one_pool_size, pools
+from gpbench.bench.resources import one_pool_size, pools
 from gpbench.config import checkout
 
 

@@ -245,8 +245,10 @@ def test_a_page_in_a_folder(results, tmp_path):
 def test_a_folder_holds_table_and_pictures(results, tmp_path):
     done = report("--output", tmp_path / "out", "--format", "latex", "-d", "wine")
     assert done.exit_code == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["error.png", "nll.png", "table.tex"]
-    assert done.stdout.splitlines() == [str(tmp_path / "out" / name) for name in ("table.tex", "nll.png", "error.png")]
+    found = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert found == ["error.pdf", "error.png", "nll.pdf", "nll.png", "table.tex"]
+    written = ("table.tex", "nll.png", "nll.pdf", "error.png", "error.pdf")
+    assert done.stdout.splitlines() == [str(tmp_path / "out" / name) for name in written]
 
 
 def test_different_processors(results, tmp_path):

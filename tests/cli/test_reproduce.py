@@ -77,8 +77,8 @@ def test_a_plan_runs_goes_on_and_writes_its_table(place):
     assert len(place.calls) == 3 + 2 * 3
     folder = place.path / "results" / "reproduced" / "mine"
     assert done.stdout.splitlines()[0] == "Mine"
-    assert done.stdout.splitlines()[-4:] == [
-        str(folder / name) for name in ("table.txt", "table.md", "table.csv", "provenance.json")
+    assert done.stdout.splitlines()[-5:] == [
+        str(folder / name) for name in ("table.txt", "table.md", "table.tex", "table.csv", "provenance.json")
     ]
     table = rows(folder / "table.csv")
     assert {row["label"] for row in table} == {"Fake", "points, M = 4", "points, M = 6"}
@@ -129,8 +129,10 @@ def test_the_quick_form(place):
 
 
 def test_a_dry_run_runs_and_fetches_nothing(place):
+    (place.path / "far.csv").write_text("a,b,target\n" + "1,2,x\n3,4,y\n" * 9, encoding="utf-8")
     done = gpbench("reproduce", "mine.toml", "--dry-run")
     assert done.exit_code == 0, done.stderr
+    assert "far.csv  (18 rows, 2 inputs, binary, classes x, y)" in done.stdout
     assert "  points, M = 6: 3 cells of folds:3, about 3 s (estimate)" in done.stdout
     assert "18 cells, 0 of them stored; the others take about " in done.stdout
     assert place.calls == []
@@ -140,6 +142,45 @@ def test_a_dry_run_runs_and_fetches_nothing(place):
     assert "data not here: higgs; `gpbench fetch higgs` tries to bring them" in done.stdout
     gpbench("reproduce", "mine.toml", "--datasets", "breast-cancer-wisconsin", "--methods", "fake")
     assert "  Fake: 3 cells of folds:3, 3 stored\n" in gpbench("reproduce", "mine.toml", "--dry-run").stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "table", "told"),
+    [
+        ("a,b,target\n" + "1,2,x\n3,4,y\n" * 9, "target = 'churn'", ["far.csv: ", "churn"]),
+        ("a,b,target\n1,2,x\n3,?,y\n", "", ["far.csv: ", "missing"]),
+        ("a,b,target\n" + "".join(f"1,{k},{k}.25\n" for k in range(30)), "", ["far.csv: ", "task"]),
+        ("a,b,target\n" + "1,2,x\n3,4,y\n" * 4, "", ["points, M = 6: ", "5 training rows, 6 inducing points"]),
+    ],
+)
+def test_a_dry_run_says_what_will_fail(place, file, table, told):
+    (place.path / "far.csv").write_text(file, encoding="utf-8")
+    (place.path / "mine.toml").write_text(PLAN + f"[files.'far.csv']\n{table}\n", encoding="utf-8")
+    done = gpbench("reproduce", "mine.toml", "--dry-run")
+    faults = [line for line in done.stdout.splitlines() if line.startswith("will fail: ")]
+    assert (done.exit_code, len(faults)) == (2, 1)
+    assert faults[0].startswith(f"will fail: {told[0]}")
+    assert told[1] in faults[0]
+    assert place.calls == []
+
+
+def test_figures_are_written_as_pdf_too(place):
+    curves = PLAN.replace('title = "Mine"', 'title = "Mine"\nrender = "curves"').replace(
+        'published = "numbers.csv"\n', ""
+    )
+    (place.path / "mine.toml").write_text(curves, encoding="utf-8")
+    done = gpbench("reproduce", "mine.toml", "--quick", "--figures", "pdf", "--figures", "svg")
+    assert done.exit_code == 0, done.stderr
+    folder = place.path / "results" / "partial" / "mine"
+    starts = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
+    for ending, start in starts.items():
+        assert (folder / f"curves.{ending}").read_bytes().startswith(start)
+    done = gpbench("report", "mine.toml", "--quick", "--format", "latex", "--output", "there")
+    assert done.stdout.splitlines() == [f"there/{name}" for name in ("curves.png", "curves.pdf", "provenance.json")]
+    done = gpbench("report", "--format", "latex", "--output", "paper", "-d", "breast-cancer-wisconsin")
+    assert sorted(each.name for each in (place.path / "paper").iterdir()) == [
+        *("error.pdf", "error.png", "nll.pdf", "nll.png", "table.tex")
+    ]
 
 
 def test_a_dry_run_counts_no_more_splits_than_there_are(place):
@@ -167,7 +208,7 @@ def test_parts_of_a_plan_do_not_take_the_place_of_the_whole(place):
     assert "not run" in done.stdout
     assert "Only the first" not in done.stdout
     done = gpbench("reproduce", "mine.toml", "--output", "here", "--methods", "fake", "--quick")
-    assert done.stdout.splitlines()[-4] == "here/table.txt"
+    assert done.stdout.splitlines()[-5] == "here/table.txt"
 
 
 def test_no_data_at_all_gives_exit_code_3_and_failed_cells_4(place):

@@ -128,6 +128,17 @@ def test_versions_that_are_no_longer_current_are_named(place, monkeypatch):
     assert {cell.version for cell in reference.read_reference(file) if cell.method == "linear"} == {now}
 
 
+def test_cells_of_settings_that_the_plan_no_longer_has_are_dropped(place):
+    call("reproduce", "mine.toml", "--reference")
+    (place / "mine.toml").write_text(PLAN.replace("inducing = 5", "inducing = 6"))
+    call("reproduce", "mine.toml", "--reference")
+    cells = reference.read_reference(place / "shipped" / "reference" / "mine.parquet")
+    assert len(cells) == 4
+    assert {cell.settings["inducing"] for cell in cells if cell.method == "svgpc"} == {"6"}
+    call("reproduce", "mine.toml", "--reference", "--methods", "linear")  # a part takes nothing of the rest away
+    assert len(reference.read_reference(place / "shipped" / "reference" / "mine.parquet")) == 4
+
+
 def test_additions_that_say_nothing_of_a_commit_are_refused(place, monkeypatch):
     assert "not its quick form" in call("reproduce", "mine.toml", "--reference", "--quick", code=2).stderr
     (place / "yours.toml").write_text(PLAN)

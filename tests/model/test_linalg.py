@@ -7,7 +7,6 @@ from gpbench.model.linalg import (
     cholesky,
     inverse_lower,
     potrf,
-    symmetrise_lower,
     syrk,
     trmm,
     trmv,
@@ -132,7 +131,7 @@ def test_syrk_fills_the_lower_triangle(rng):
     assert np.tril(syrk(A)) == pytest.approx(np.tril(A @ A.T), rel=1e-12)
     assert np.tril(syrk(A, trans=True)) == pytest.approx(np.tril(A.T @ A), rel=1e-12)
     total = syrk(A, alpha=2.0, beta=0.5, C=C)
-    assert symmetrise_lower(total) == pytest.approx(2 * A @ A.T + 0.5 * np.eye(4), rel=1e-12)
+    assert np.tril(total) == pytest.approx(np.tril(2 * A @ A.T + 0.5 * np.eye(4)), rel=1e-12)
     assert np.array_equal(C, np.eye(4))
     assert np.shares_memory(syrk(A, beta=1.0, C=C, overwrite=True), C)
 

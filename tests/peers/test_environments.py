@@ -13,7 +13,7 @@ from gpbench.bench.builtin import rivals
 from gpbench.errors import GpbenchError, UsageError
 from gpbench.peers import environments
 from gpbench.peers.environments import MARK, PEERS, install, python_of, versions
-from gpbench.peers.inventory import RIVALS, peer_facts
+from gpbench.peers.rivals import RIVALS, peer_facts
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import pytest
 
 from gpbench.bench.methods import method
 from gpbench.model.inducing import InducingRule
-from gpbench.peers.inventory import RIVALS, peer_facts
+from gpbench.peers.rivals import RIVALS, peer_facts
 
 ABSENT = {name: each["problem"] for each in peer_facts() for name in each["methods"] if each["problem"]}
 SPARSE = [each.name for each in RIVALS if "learn_inducing" in method(each.name).settings()]

@@ -8,8 +8,10 @@ from gpbench.errors import UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.settings import check_row_limit
 
-#: linear draws that many rows instead of refusing more; sklearn-gpc is asked without its environment.
-LIMITED = [name for name in methods() if "max_rows" in method(name).settings() and name != "linear"]
+#: They draw that many rows instead of refusing more.
+DRAWING = {"linear", "hgb", "hgb-tuned", "rff"}
+#: sklearn-gpc is asked without its environment.
+LIMITED = [name for name in methods() if "max_rows" in method(name).settings() and name not in DRAWING]
 SUBSETS = [name for name in LIMITED if name.startswith("sod-")]
 ALL_ROWS = ["ep", "gibbs", "kl", "sklearn-gpc"]
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from gpbench.bench.check.behaviour import BEHAVIOUR
 from gpbench.bench.check.settings import is_read
 from gpbench.bench.check.trial import TASKS, Exempt, Finding, Trial, finding
-from gpbench.bench.threads import one_pool_size
+from gpbench.bench.resources import one_pool_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """Read a plan, strictly: what is not known is an error with its file and line, never passed over.
 
-The form of a plan stands in :mod:`gpbench.bench.plan.plan`, the reader of TOML tables in :mod:`gpbench.toml`.
+The form of a plan is described in ``docs/reference/plans.md``, the reader of TOML tables in :mod:`gpbench.toml`.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ __all__ = [
     "PlanResult",
     "PlannedTasks",
     "Shown",
+    "described",
     "look_ahead",
     "look_up",
     "plan_tasks",
@@ -135,6 +136,8 @@ class PlanCells:
         The file of reference results in which those are that the store lacks.
     remarks : tuple of str
         What is to be said of them.
+    pictures : tuple of str
+        Endings that a picture of it is written with.
     """
 
     plan: Plan
@@ -142,6 +145,7 @@ class PlanCells:
     store: Store
     reference: Path | None = None
     remarks: tuple[str, ...] = ()
+    pictures: tuple[str, ...] = (".png",)
 
     @property
     def failed(self) -> int:
@@ -160,10 +164,16 @@ class Outlook:
     absent : tuple of str
         Data sets that are neither here nor in a mirror that is a folder: they would be asked for at an http mirror and
         at their publishers.
+    files : mapping
+        The user's own files that could be read -> what is in them, in words.
+    faults : tuple of str
+        What will fail, and why; so far as the user's own files tell.
     """
 
     estimates: list[Estimate]
     absent: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
 
 
 def run_plan(
@@ -279,8 +289,15 @@ def look_up(plan: Plan, store: Store, *, fresh: bool = False) -> PlanCells:
     return replace(found, reference=reference_file(plan.id) if reference else None, remarks=tuple(remarks))
 
 
+def described(plan: Plan, cells: Iterable[Result]) -> list[Result]:
+    """The cells that a plan still describes, whatever their versions: none of settings that have since changed."""
+    parts = (*CONTENT, *SPLIT, *_CODE)
+    kinds = {block.identity().but_for(*parts) for block in runnable(plan)}
+    return [cell for cell in cells if cell.identity().but_for(*parts) in kinds]
+
+
 def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool = False) -> Outlook:
-    """What running a plan would mean; nothing is run, fetched or prepared.
+    """What running a plan would mean; nothing is run or fetched. The user's own files are read.
 
     Parameters
     ----------
@@ -301,8 +318,33 @@ def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool =
         keys = {cell.key for cell in results}
         results += [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
     found = estimate(stored_results(runnable(plan), results), results)
-    needed = {each.block.dataset for each in found}
-    return Outlook(found, tuple(name for name in plan.datasets if name in needed and not _is_here(plan, name, config)))
+    needed = [name for name in plan.datasets if name in {each.block.dataset for each in found}]
+    files, faults = _files_ahead(plan, [each.block for each in found], config)
+    return Outlook(found, tuple(name for name in needed if not _is_here(plan, name, config)), files, tuple(faults))
+
+
+def _files_ahead(plan: Plan, found: Sequence[Block], config: Config) -> tuple[dict[str, str], list[str]]:
+    """What is in the user's own files, and which blocks would be refused on them."""
+    files: dict[str, str] = {}
+    faults: list[str] = []
+    for name in plan.datasets:
+        own = [block for block in found if block.dataset == name]
+        source = source_of(plan, name, config)
+        if not own or not isinstance(source, FileSource):
+            continue
+        try:
+            dataset = opened(source, None)
+        except (DataError, UsageError) as error:
+            faults.append(f"{name}: {error}")
+            continue
+        classes = f", classes {', '.join(map(str, dataset.classes))}" if len(dataset.classes) else ""
+        files[name] = f"{dataset.n:,} rows, {dataset.d:,} inputs, {dataset.task}{classes}"
+        for block in own:
+            try:
+                _tasks(block, source, dataset, jobs=1, threads=1, bounds=Bounds())
+            except UsageError as error:
+                faults.append(f"{block.label}: {error}")
+    return files, list(dict.fromkeys(faults))
 
 
 @dataclass(frozen=True)

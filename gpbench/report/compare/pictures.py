@@ -146,7 +146,7 @@ def write_comparison(
     text: str,
     format: str,  # noqa: A002  # named as on the command line
 ) -> tuple[list[Path], list[str]]:
-    """Write ``comparison`` in a format and as JSON, ``ranks.png`` and ``profiles.png``.
+    """Write ``comparison`` in a format and as JSON, ``ranks.png`` and ``profiles.png``; with LaTeX as pdf, too.
 
     Parameters
     ----------
@@ -173,7 +173,9 @@ def write_comparison(
     write_atomically(tables, text)
     write_atomically(numbers, json.dumps(found.json(), indent=1) + "\n")
     written, problems = [tables, numbers], []
-    for name, draw in (("ranks.png", rank_figure), ("profiles.png", profile_figure)):
+    endings = (".png", ".pdf") if format == "latex" else (".png",)
+    draws = (("ranks", rank_figure), ("profiles", profile_figure))
+    for name, draw in ((f"{each}{ending}", draw) for each, draw in draws for ending in endings):
         try:
             save_figure(draw(found), folder / name)
             written.append(folder / name)

@@ -41,7 +41,7 @@ Array = npt.NDArray[np.float64]
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and the ratios; see :mod:`gpbench.report.plan.renderers`."""
     arrays = stored_arrays(found)
-    return write_picture(contraction(found.plan, arrays), found.plan, folder, numbers=_csv(arrays))
+    return write_picture(contraction(found.plan, arrays), found, folder, numbers=_csv(arrays))
 
 
 def contraction(plan: Plan, arrays: Arrays) -> Figure:

@@ -290,8 +290,8 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     absent -= {cell.shown.dataset for cell in labelled if cell.finished}
     lost = [f"{name}: no cell ended well" for name in sorted(absent)]
     drawn = figure(labelled, metrics, spread=plan.spread, head=head, notes=[*cut, *lost, *plan_notes(plan)])
-    picture, table = folder / "curves.png", folder / "hyperparameters.md"
-    written = {picture: picture_bytes(drawn)}
+    table = folder / "hyperparameters.md"
+    written = {folder / f"curves{ending}": picture_bytes(drawn, ending) for ending in found.pictures}
     if plan.figure.get("hyperparameters", False):
         written[table] = RENDERERS["markdown"](hyperparameter_table(found.results, stored_arrays(found))).encode()
     for path, content in written.items():

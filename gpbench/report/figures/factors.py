@@ -44,7 +44,7 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
         finish(drawn, found.plan, handles, notes=notes)
     moments = zip(["exact", *arrays["names"]], arrays["moments"].tolist(), strict=True)
     numbers = csv_text([("posterior", "mean", "variance"), *((name, *both) for name, both in moments)])
-    return write_picture(drawn, found.plan, folder, numbers=numbers)
+    return write_picture(drawn, found, folder, numbers=numbers)
 
 
 def _factors(ax: Axes, arrays: Arrays, row: int) -> None:

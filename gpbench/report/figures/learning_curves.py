@@ -53,7 +53,7 @@ _APART = 1.12
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and its numbers; see :mod:`gpbench.report.plan.renderers`."""
     numbers = _csv(found.plan, series_of(found.results))
-    return write_picture(learning_curves(found.plan, found.results), found.plan, folder, numbers=numbers)
+    return write_picture(learning_curves(found.plan, found.results), found, folder, numbers=numbers)
 
 
 def learning_curves(plan: Plan, cells: Sequence[PlanResult]) -> Figure:

@@ -41,7 +41,7 @@ Array = npt.NDArray[Any]
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture; see :mod:`gpbench.report.plan.renderers`."""
-    return write_picture(panels(found), found.plan, folder, numbers=_csv(found))
+    return write_picture(panels(found), found, folder, numbers=_csv(found))
 
 
 def panels(found: PlanCells) -> Figure:

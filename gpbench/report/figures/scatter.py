@@ -61,7 +61,7 @@ _Point = tuple[float, float, float]
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write the picture and its numbers; see :mod:`gpbench.report.plan.renderers`."""
     drawn, numbers = agreement(found) if "against" in found.plan.figure else scatter(found.plan, found.results)
-    return write_picture(drawn, found.plan, folder, numbers=numbers)
+    return write_picture(drawn, found, folder, numbers=numbers)
 
 
 def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanResult
+    from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.bench.result import Result
     from gpbench.report.figures.style import Style
 
@@ -205,17 +205,18 @@ def finish(drawn: Figure, plan: Plan, handles: Sequence[Artist], *, notes: Seque
     return drawn
 
 
-def write_picture(drawn: Figure, plan: Plan, folder: Path, *, numbers: str = "") -> list[Path]:
-    """Write a plan's picture as ``ITEM.png``, and its numbers as ``ITEM.csv`` where there are any.
+def write_picture(drawn: Figure, found: PlanCells, folder: Path, *, numbers: str = "") -> list[Path]:
+    """Write a plan's picture as ``ITEM.png`` and what else is wanted, and its numbers, if any, as ``ITEM.csv``.
 
     Raises
     ------
     StoreError
         A file cannot be written.
     """
-    written = {folder / f"{plan.item}.png": picture_bytes(drawn)}
+    item = found.plan.item
+    written = {folder / f"{item}{ending}": picture_bytes(drawn, ending) for ending in found.pictures}
     if numbers:
-        written[folder / f"{plan.item}.csv"] = numbers.encode("utf-8")
+        written[folder / f"{item}.csv"] = numbers.encode("utf-8")
     for path, content in written.items():
         write_atomically(path, content)
     return list(written)

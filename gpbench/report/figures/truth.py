@@ -48,7 +48,7 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
         write_atomically(path, truth_text(found, rows, form))
         written.append(path)
     numbers = truth_text(found, rows, "csv")
-    return [*written, *write_picture(picture(found, rows), found.plan, folder, numbers=numbers)]
+    return [*written, *write_picture(picture(found, rows), found, folder, numbers=numbers)]
 
 
 def picture(found: PlanCells, rows: Sequence[Row]) -> Figure:

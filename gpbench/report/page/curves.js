@@ -255,6 +255,7 @@
     });
   }
   data.charts.forEach((content, number) => drawn.push(chart(content, number)));
+  for (const each of drawn) each.draw(); // as wide as they are once all of them stand
   select.addEventListener("change", () => {
     metric = select.value;
     for (const each of drawn) each.reset();

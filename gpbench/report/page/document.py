@@ -226,7 +226,7 @@ def lead(cells: Sequence[Result]) -> str:
 def wins(cells: Sequence[Result]) -> list[Section]:
     """The matrix of wins as a section; none where fewer than two methods meet on fewer than two data sets."""
     found = wins_over(cells)
-    return [(WINS, display_table(wins_display(found, found[0].labels)))] if found else []
+    return [("Shares of wins", display_table(wins_display(found, found[0].labels), caption=WINS))] if found else []
 
 
 def _winners(groups: Sequence[Group]) -> list[str]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from gpbench.bench.methods import methods
 from gpbench.bench.plan.plan import DESCRIPTIVE, SELF_CONTAINED
 from gpbench.bench.plan.read import find_plan, shipped
-from gpbench.bench.plan.run import look_up
+from gpbench.bench.plan.run import described, look_up
 from gpbench.bench.reference import read_reference, reference_file, reference_files
 from gpbench.bench.store import Store
 from gpbench.data.catalogue import entries
@@ -219,12 +219,15 @@ def _state(found: PlanCells) -> tuple[str, str]:
         return ("none needed, computed" if computed else _NOT_RUN), ""
     if found.plan.render in DESCRIPTIVE:
         return "none needed", ""
+    cells = read_reference(reference_file(found.plan.id))
+    stale = len(cells) - len(described(found.plan, cells))
     if not found.results:
-        return _NOT_RUN, ""
+        return f"{stale} of earlier settings" if stale else _NOT_RUN, ""
     numbers = entries_of(found.plan, found.results)
     here = sum(each.finished for each in numbers)
     expected = sum(max(each.expected, each.finished + each.failed) for each in numbers)
     failed = f", {found.failed} failed" if found.failed else ""
+    failed += f", {stale} more of earlier settings" if stale else ""
     counted = [entry.verdict for each in numbers if each.block.table.counted for entry in each.entries.values()]
     return f"{here} of {expected}{failed}", tally(counted).removeprefix("Verdicts: ")
 
@@ -291,13 +294,12 @@ def _plan_section(found: PlanCells) -> Markup:
         part = plan_part(found)
     except GpbenchError as error:
         part = Part(title=plan.title, notes=[f"Not shown: {error}."])
-    tables = list(part.tables)
-    # The first remark says that the cells are reference results, as all are here.
-    if found.results and plan.render != "table":
-        tables.insert(0, ("Cells", display(summarise(found.results))))
-    part = Part(
-        title=part.title, notes=[*part.notes, *plan.notes, *found.remarks[1:]], tables=tables, pictures=part.pictures
-    )
+    tables, notes = list(part.tables), list(part.notes)
+    if part.pictures:  # a table has the plan's notes below it
+        notes += plan.notes
+        tables = [("Cells", display(summarise(found.results))), *tables] if found.results else tables
+    notes += found.remarks[1:]  # the first says that the cells are reference results, as all are here
+    part = replace(part, notes=notes, tables=tables)
     return element("div", part_section(part), id=_anchor(found))
 
 

@@ -29,12 +29,14 @@ _KINDS = ("datasets", "methods")
 
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
-    """Write ``table.txt`` and ``table.md``; see :mod:`gpbench.report.plan.renderers`."""
+    """Write ``table.txt``, ``table.md`` and ``table.tex``; see :mod:`gpbench.report.plan.renderers`."""
     shown = outline(found.plan)
     written = []
-    for form in ("text", "markdown"):
+    for form in ("text", "markdown", "latex"):
         path = folder / f"table{ENDINGS[form]}"
-        write_atomically(path, "\n".join(head_notes(found.plan)) + "\n\n" + RENDERERS[form](shown))
+        mark = "% " if form == "latex" else ""
+        head = "\n".join(f"{mark}{line}" for line in head_notes(found.plan))
+        write_atomically(path, f"{head}\n\n{RENDERERS[form](shown)}")
         written.append(path)
     return written
 

@@ -74,8 +74,15 @@ def scored(found: PlanCells) -> PlanCells:
     return replace(found, results=with_scores(found.results, found.store)[0])
 
 
-def write_plan(found: PlanCells, folder: Path) -> list[Path]:
+def write_plan(found: PlanCells, folder: Path, *, pictures: Sequence[str] = ()) -> list[Path]:
     """Render a plan into a folder.
+
+    Parameters
+    ----------
+    found : PlanCells
+    folder : Path
+    pictures : sequence of str
+        Endings of :data:`gpbench.report.files.PICTURES` that pictures are written with, beside png.
 
     Returns
     -------
@@ -95,7 +102,7 @@ def write_plan(found: PlanCells, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write {folder}: {reason(error)}") from error
-    written = renderer_of(found.plan)(found, folder)
+    written = renderer_of(found.plan)(replace(found, pictures=(".png", *pictures)), folder)
     path = folder / "provenance.json"
     write_atomically(path, json.dumps(_provenance(found.plan, found.results), indent=1) + "\n")
     return [*written, path]
@@ -126,7 +133,8 @@ def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:
     lines = [printable(line) for line in head_notes(plan)]
     for name in plan.datasets:
         own = [each for each in outlook.estimates if each.block.dataset == name]
-        where = "  (data not here)" if name in outlook.absent else ""
+        where = f"  ({printable(outlook.files[name])})" if name in outlook.files else ""
+        where = "  (data not here)" if name in outlook.absent else where
         lines.append(f"{printable(plan.dataset_label(name))}{where}")
         lines += [f"  {printable(each.block.label)}: {_words(each)}" for each in own]
     cells, stored = (sum(getattr(each, name) for each in outlook.estimates) for name in ("cells", "stored"))
@@ -135,7 +143,7 @@ def outlook_lines(plan: Plan, outlook: Outlook, *, jobs: int = 1) -> list[str]:
     if outlook.absent:
         names = " ".join(outlook.absent)
         lines.append(f"data not here: {names}; `gpbench fetch {names}` tries to bring them")
-    return lines
+    return [*lines, *(f"will fail: {printable(fault)}" for fault in outlook.faults)]
 
 
 def _total(estimates: Sequence[Estimate], *, jobs: int = 1) -> str:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.code import code
 from gpbench.bench.derived.stored import publish_arrays
-from gpbench.bench.plan.read import shipped
+from gpbench.bench.plan.read import read_plan, shipped
+from gpbench.bench.plan.run import described
 from gpbench.bench.reference import merged, read_reference, reference_file, write_reference
 from gpbench.config import checkout
 from gpbench.errors import StoreError, UsageError
@@ -43,6 +44,8 @@ def check_addition(plan: str, *, quick: bool) -> None:
 def add_to_reference(found: PlanCells) -> list[Path]:
     """Add a plan's cells, and the arrays that its picture needs, to the reference results.
 
+    Earlier cells that the plan no longer describes, since a setting has changed, are dropped.
+
     Returns
     -------
     list of Path
@@ -59,5 +62,6 @@ def add_to_reference(found: PlanCells) -> list[Path]:
     scored, problems = with_scores(found.results, found.store)
     if problems:
         raise StoreError("; ".join(problems))
-    write_reference(path, merged(read_reference(path), (cell for cell in scored if cell.status != "interrupted")))
+    earlier = described(read_plan(found.plan.path, id=found.plan.id), read_reference(path))
+    write_reference(path, merged(earlier, (cell for cell in scored if cell.status != "interrupted")))
     return [path, *publish_arrays(found)]

@@ -1,8 +1,8 @@
 """``render = "table"``: rows and columns as a paper lays them out, printed numbers and verdicts beneath ours.
 
-A row for each data set (and swept value) and metric, a column for each method; ``table.txt``, ``table.md`` and
-``table.csv``, which has every number in full with its standard error, verdict and reason. Where the paper prints
-numbers, ``differences.csv`` beside it holds the differences between methods on the same splits.
+A row for each data set (and swept value) and metric, a column for each method; ``table.txt``, ``table.md``,
+``table.tex`` and ``table.csv``, which has every number in full with its standard error, verdict and reason. Where the
+paper prints numbers, ``differences.csv`` beside it holds the differences between methods on the same splits.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ HEADS = {
 
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
-    """Write the table as text, Markdown and csv, and the differences between methods where the paper prints numbers."""
+    """Write the table in every format, and the differences between methods where the paper prints numbers."""
     plan, results = found.plan, entries_of(found.plan, found.results)
     paired = differences(plan, results, found.results)
     written = write_table(plan, results, folder, paired=paired, claims=judge_claims_of(found))
@@ -76,7 +76,7 @@ def write_table(
     paired: Sequence[PlannedDifference] = (),
     claims: Sequence[Judged] = (),
 ) -> list[Path]:
-    """Write ``table.txt``, ``table.md`` and ``table.csv``.
+    """Write ``table.txt``, ``table.md``, ``table.tex`` and ``table.csv``.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def write_table(
         That the plan decides.
     """
     written = []
-    for form in ("text", "markdown"):
+    for form in ("text", "markdown", "latex"):
         written.append(folder / f"table{ENDINGS[form]}")
         write_atomically(written[-1], table_words(plan, results, form, paired=paired, claims=claims))
     written.append(folder / f"table{ENDINGS['csv']}")

@@ -22,6 +22,8 @@ const lines = () => [...document.querySelectorAll("polyline")];
 const of = (method) => lines().filter((each) => each.dataset.method === method).length;
 const ticks = () => [...document.querySelector("#charts svg").querySelectorAll("text")].map((each) => each.textContent);
 const report = { curves: lines().length, hacked: window.hacked ?? null };
+report.drawn = [...document.querySelectorAll(".chart svg[role]")].map((each) =>
+  each.viewBox.baseVal.width / each.getBoundingClientRect().width);
 const box = document.querySelector('#chart-controls input[data-method="x-gpc"]');
 if (box) {
   report.before = of("x-gpc");
@@ -89,12 +91,12 @@ def browse(path, *flags):
     return done.stdout.decode("utf-8")
 
 
-def drive(text, folder):
+def drive(text, folder, *flags):
     """What the driver reports; the page's policy is loosened so that it may run, everything else is as it is."""
     loose = re.sub(r"script-src &#x27;sha256-[^;\"]*", "script-src &#x27;unsafe-inline&#x27;", text)
     assert loose != text
     (folder / "page.html").write_text(loose.replace("</body>", f"<script>{DRIVER}</script></body>"), encoding="utf-8")
-    return reported(browse(folder / "page.html"))
+    return reported(browse(folder / "page.html", *flags))
 
 
 def reported(document):
@@ -110,6 +112,11 @@ def cells(make_cell):
         for method in ("x-gpc", "linear", "svgpc")
         for index in range(2)
     ]
+
+
+def test_charts_beside_one_another_are_drawn_at_one_scale(cells, tmp_path):
+    found = drive(page(cells, title="t"), tmp_path, "--window-size=1280,900")
+    assert found["drawn"] == pytest.approx([1.0, 1.0], abs=0.01)
 
 
 def test_a_reader_can_look_switch_and_zoom(cells, tmp_path):

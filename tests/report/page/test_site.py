@@ -108,6 +108,15 @@ def test_the_index_says_what_met_on_what_who_won_and_how_far_the_plans_are(place
     assert {a, b} <= set(texts)
 
 
+def test_cells_of_earlier_settings_are_counted_apart(place):
+    path = place / "reference" / f"{PLANS[0]}.parquet"
+    first, *others = reference.read_reference(path)
+    write_reference(path, [replace(first, settings={**first.settings, "gone": 1}), *others])
+    build_site(place / "site")
+    texts = pages_of(place / "site")["index.html"].texts
+    assert texts[texts.index("wenzel2019/table1") + 2].endswith(", 1 more of earlier settings")
+
+
 def test_a_paper_has_its_tables_a_data_set_and_a_method_their_cells(place):
     build_site(place / "site")
     pages = pages_of(place / "site")

@@ -162,9 +162,9 @@ def test_a_cell_of_two_variants_counts_once_whatever_the_order(plan, make_cell, 
 
 def test_files_and_their_provenance(plan, cells, tmp_path, found_of):
     written = write_plan(found_of(plan, cells), tmp_path / "out")
-    assert [path.name for path in written] == ["table.txt", "table.md", "table.csv", "provenance.json"]
+    assert [path.name for path in written] == ["table.txt", "table.md", "table.tex", "table.csv", "provenance.json"]
     assert written[1].read_text(encoding="utf-8").startswith("> villacampa2017, Table 1")
-    assert '"failed": 1' in written[3].read_text(encoding="utf-8")
+    assert '"failed": 1' in written[-1].read_text(encoding="utf-8")
 
 
 def test_a_title_can_neither_act_on_a_terminal_nor_mark_up(plan, cells, tmp_path, found_of):

@@ -3,7 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from gpbench.bench.reference import reference_files
+from gpbench.bench.plan.read import find_plan
+from gpbench.bench.plan.run import described
+from gpbench.bench.reference import read_reference, reference_file, reference_files
 from gpbench.cli import main
 from gpbench.config import checkout
 from gpbench.report.files import PICTURES
@@ -22,6 +24,9 @@ def test_there_are_reference_results():
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_tables_numbers_and_texts_are_the_same_when_they_are_made_again(plan, tmp_path, monkeypatch):
+    cells = read_reference(reference_file(plan))
+    if stale := len(cells) - len(described(find_plan(plan), cells)):
+        pytest.skip(f"{stale} of {len(cells)} reference cells are of earlier settings: run the plan again")
     monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "empty"))
     found = CliRunner().invoke(main, ["report", plan, "--output", str(tmp_path / "made")])
     assert found.exit_code == 0, found.output

@@ -6,8 +6,8 @@ from pathlib import Path
 import scipy.linalg
 from threadpoolctl import threadpool_info
 
-from gpbench.bench import threads
-from gpbench.bench.threads import one_pool_size
+from gpbench.bench import resources
+from gpbench.bench.resources import one_pool_size
 
 
 def test_libraries_are_warmed_once_for_each_number_of_threads(monkeypatch):
@@ -19,7 +19,7 @@ def test_libraries_are_warmed_once_for_each_number_of_threads(monkeypatch):
         return cholesky(*arguments, **options)
 
     monkeypatch.setattr(scipy.linalg, "cholesky", counted)
-    threads._warm.cache_clear()
+    resources._warm.cache_clear()
     for number in (1, 2, 1, 2):
         with one_pool_size(number):
             pass
