@@ -162,7 +162,7 @@ class Plan:
     notes : tuple of str
         For the reader, printed with whatever is rendered. What was cut short and what could not be had is added to
         them before anything is rendered.
-    defaults, sweep, figure, overrides, quick
+    defaults, sweep, figure, overrides, quick, files
         The tables of these names.
     reduction : Reduction
         What was cut short.
