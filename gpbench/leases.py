@@ -1,8 +1,8 @@
 """Leases: one process at a time makes a thing, on every file system; the lock of a download and of a cell.
 
 ``flock`` fails on many NFS and Lustre mounts, so nothing here asks for it. A lease on ``PATH`` is the file
-``PATH.lease``, which the system creates for exactly one of those who try (``O_EXCL``). It says who holds it, and the
-holder renews it by touching it every now and then. It ends when it is released, and it has expired
+``PATH.lease``, which the system creates for exactly one of those who try (a link, else ``O_EXCL``). It says who holds
+it, and the holder renews it by touching it every now and then. It ends when it is released, and it has expired
 
 - at once, where its holder ran on this machine and is gone, however it ended: no process of that number, or one that
   started at another time, or one that is dead and waits to be reaped;
@@ -29,6 +29,7 @@ beside its place and renamed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -52,6 +53,8 @@ _SUFFIX = ".lease"
 _LONGEST = 200  # bytes of a name that may still grow by a suffix or two; systems take 255
 _SAME_START = 2.0  # seconds by which a process's start may seem to move when the system's clock is set
 _FIRST_PAUSE = 0.01  # seconds
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV})
+"""What systems say that know no hard links."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +250,28 @@ def _place(path: Path) -> Path:
 
 
 def _create(place: Path, content: bytes) -> bool:
-    """Make the file, if none is there. One call writes it, so that others see it empty for no longer than need be."""
+    """Make the file with its content at once, if none is there: by a link, which others see whole or not at all.
+
+    Who was killed between making a file and writing it would leave a lease that says nothing, and bars the way for
+    :attr:`Timing.stale` seconds.
+    """
+    beside = place.with_name(f".{uuid.uuid4().hex}{_SUFFIX}")
+    try:
+        _written(beside, content)
+        os.link(beside, place)
+    except FileExistsError:
+        return beside.stat().st_nlink == 2  # the answer to a link was lost on its way, and the question put again
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return _written(place, content)
+    finally:
+        beside.unlink(missing_ok=True)
+    return True
+
+
+def _written(place: Path, content: bytes) -> bool:
+    """Make a file, if none is there. One call writes it, so that it is empty for no longer than need be."""
     try:
         number = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     except FileExistsError:

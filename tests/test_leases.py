@@ -201,7 +201,35 @@ def test_long_names_can_be_leaseed(tmp_path, name):
         assert Lease.take(tmp_path / name[:-1]) is not None
 
 
-def test_a_full_disk_leaves_no_empty_lease(tmp_path, monkeypatch):
+def no_links(*_):
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
+def test_without_links_a_lease_is_a_lease(tmp_path, monkeypatch):
+    monkeypatch.setattr(leases.os, "link", no_links)
+    with alone(tmp_path / "made") as mine:
+        assert mine.held
+        assert Lease.take(tmp_path / "made") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_dies_while_a_lease_is_written_has_not_taken_it(tmp_path, monkeypatch):
+    def killed(*_):
+        raise SystemExit
+
+    with monkeypatch.context() as dying:
+        dying.setattr(leases.os, "write", killed)
+        with pytest.raises(SystemExit):
+            Lease.take(tmp_path / "made")
+    assert not (tmp_path / "made.lease").exists()
+    assert Lease.take(tmp_path / "made") is not None
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_full_disk_leaves_no_empty_lease(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr(leases.os, "link", no_links)
+
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
