@@ -74,6 +74,7 @@ RUNNING = {
 #: Module -> what it writes to standard output or standard error, and why it may.
 PRINTING_EXCEPTIONS = {
     "gpbench.terminal": "the one line that says how far something is; cli hands it to bench and data",
+    "gpbench.plugins": "what a plug-in prints while it is imported goes to standard error",
     "gpbench.peers.environments": "what pip says goes to standard error",
     "gpbench.bench.worker": "what a scheme prints goes to standard error",
     "gpbench.peers.children.harness": "what a rival's library prints is kept off the pipe",

@@ -124,6 +124,8 @@ class DaskCluster:
                     self._submit(following, waiting, done)
                 yield outcome
         except (KeyboardInterrupt, Terminated) as halt:
+            if not waiting:  # between two cells: no outcome is left to say it
+                raise
             words = "ended from outside by SIGTERM" if isinstance(halt, Terminated) else "interrupted by the user"
             for task, _ in waiting.values():
                 yield lost(task, "interrupted", kind=type(halt).__name__, message=words, halted=True)

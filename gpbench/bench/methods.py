@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gpbench.bench.builtin import BUILT_IN
 from gpbench.bench.method import Method
 from gpbench.errors import PluginError, unknown_name
+from gpbench.plugins import loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,9 +43,12 @@ def _registry() -> _Registry:
     for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
         plugin = f"plug-in {entry.name!r} ({entry.value})"
         try:
-            loaded = entry.load()
-            offered = [loaded] if isinstance(loaded, Method) else list(loaded)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # a third party's module can raise anything
+            found_there = loaded(entry)
+            offered = [found_there] if isinstance(found_there, Method) else list(found_there)
+        except PluginError as error:
+            problems.append(PluginError(f"{plugin} does not load: {error}"))
+            continue
+        except Exception as error:  # noqa: BLE001  # what it names can be anything
             problems.append(PluginError(f"{plugin} does not load: {type(error).__name__}: {error}"))
             continue
         problems.extend(_admit(found, offered, plugin))

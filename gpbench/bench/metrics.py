@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from gpbench.bench.plan.plan import METRICS as BUILT_IN
 from gpbench.bench.result import Result
 from gpbench.errors import PluginError
+from gpbench.plugins import loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,9 +81,9 @@ def _registry() -> tuple[Mapping[str, Metric], tuple[PluginError, ...]]:
     for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
         plugin = f"metric {entry.name!r} ({entry.value})"
         try:
-            function = entry.load()
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # a third party's module can raise anything
-            problems.append(PluginError(f"{plugin} does not load: {type(error).__name__}: {error}"))
+            function = loaded(entry)
+        except PluginError as error:
+            problems.append(PluginError(f"{plugin} does not load: {error}"))
             continue
         if not callable(function):
             problems.append(PluginError(f"{plugin} must be a function of probabilities and classes; got {function!r}"))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "POINTS",
     "arrow_of",
+    "is_of_changes",
     "merged",
     "read_reference",
     "reference_file",
@@ -104,7 +105,7 @@ def write_reference(path: Path, results: Iterable[Result]) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
     cells = list(results)
-    if dirty := [cell for cell in cells if cell.changes is not None or cell.provenance.get("dirty") is True]:
+    if dirty := [cell for cell in cells if is_of_changes(cell)]:
         raise UsageError(
             f"{len(dirty)} of {len(cells)} cells were made by a checkout with changes ({dirty[0].label}); "
             "reference results are of committed code: commit, and run them again"
@@ -116,6 +117,11 @@ def write_reference(path: Path, results: Iterable[Result]) -> None:
         partial.replace(path)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {reason(error)}") from error
+
+
+def is_of_changes(cell: Result) -> bool:
+    """Whether a cell was made by code that is not committed."""
+    return cell.changes is not None or cell.provenance.get("dirty") is True
 
 
 def read_reference(path: Path) -> list[Result]:

@@ -19,6 +19,7 @@ null stands for a number that was not finite, or that there is none of.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
@@ -30,7 +31,10 @@ from gpbench.typed import Table, shortened
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["COLUMNS", "STATUSES", "FormatError", "Problem", "Result"]
+__all__ = ["COLUMNS", "LARGEST", "STATUSES", "FormatError", "Problem", "Result", "check_stored_form"]
+
+#: Bytes of a stored result; none comes near, and a file that has more is read by nobody.
+LARGEST = 2**26
 
 #: How a cell can end.
 STATUSES = ("ok", "failed", "timeout", "interrupted")
@@ -259,6 +263,24 @@ class Result(CellSpec):
         if result.key != content["key"]:
             raise StoreError(f"its key {shortened(content['key'])} does not belong to its description")
         return result
+
+
+def check_stored_form(result: Result) -> None:
+    """See that a result would be read as it is written, before it goes to the store.
+
+    Raises
+    ------
+    StoreError
+        It would not.
+    """
+    try:
+        text = json.dumps(result.to_json(), ensure_ascii=True, allow_nan=False)
+        if len(text) > LARGEST // 2:  # the store writes it with room between its lines
+            raise StoreError(f"it has {len(text)} bytes; a result holds {LARGEST // 2} at most")
+        content = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreError(f"it cannot be written as JSON: {error}") from error
+    Result.from_json(content)
 
 
 def _metrics(table: Table, *, finished: bool) -> dict[str, float | None]:

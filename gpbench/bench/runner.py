@@ -10,7 +10,7 @@ import math
 import signal
 from dataclasses import dataclass, replace
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +20,16 @@ from gpbench.bench.clock import Clock, clock_for
 from gpbench.bench.division import divide
 from gpbench.bench.provenance import now, provenance
 from gpbench.bench.resources import bounded_memory, can_bound_memory, one_pool_size, peak_rss_mb, reset_peak
-from gpbench.bench.result import Problem, Result
+from gpbench.bench.result import Problem, Result, check_stored_form
 from gpbench.bench.signals import Terminated, terminable
 from gpbench.bench.sources import Source, opened
 from gpbench.bench.store import check_arrays
 from gpbench.bench.trace import Trace, Watcher
-from gpbench.errors import DataError, NumericalError, UsageError
+from gpbench.errors import DataError, NumericalError, StoreError, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import Posterior
-from gpbench.schemes.base import Fit
+from gpbench.schemes.base import Fit, StoppedBy
+from gpbench.typed import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
     from gpbench.bench.watchdog import Board
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Array, Rows
-    from gpbench.schemes.base import StoppedBy
     from gpbench.schemes.settings import Learned
 
 __all__ = ["Bounds", "Outcome", "Task", "as_fit", "inducing_rule", "lost", "run_cell"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
+_MOST_WORDS = 2000
+"""Characters of an error's message that are kept."""
 APART = ("startup_seconds", "compile_seconds")
 """Facts that stand beside the training seconds: what a rival's process takes before its clock runs."""
 
@@ -139,13 +141,20 @@ def run_cell(task: Task, *, board: Board | None = None) -> Outcome:
     reset_peak()
     try:
         with terminable():
-            return attempt.run()
+            outcome = attempt.run()
     except Terminated:
-        return attempt.ended("interrupted", problem=Problem("Terminated", "ended from outside by SIGTERM"))
+        outcome = attempt.ended_by("interrupted", kind="Terminated", message="ended from outside by SIGTERM")
     except BaseException as error:  # noqa: BLE001  # a cell fails alone, whatever a plug-in's scheme raises
+        status, words = "failed", _words(error, task)
         if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            return attempt.ended("interrupted", problem=Problem("KeyboardInterrupt", "interrupted by the user"))
-        return attempt.ended("failed", problem=Problem(type(error).__name__, _words(error, task)))
+            status, words = "interrupted", "interrupted by the user"
+        outcome = attempt.ended_by(status, kind=type(error).__name__, message=words)
+    try:
+        check_stored_form(outcome.result)
+    except StoreError as error:
+        words = f"what its scheme has told cannot be stored: {error}"
+        return lost(task, "failed", kind="StoreError", message=words, halted=outcome.halted)
+    return outcome
 
 
 def lost(task: Task, status: str, *, kind: str, message: str, iteration: int = 0, halted: bool = False) -> Outcome:
@@ -273,17 +282,24 @@ class _Attempt:
         watcher.trace.add(seconds=self.clock.seconds, iteration=watcher.iteration, nll=nll, error=error, bound=bound)
         if not (math.isfinite(nll) and math.isfinite(error)):
             raise NumericalError(f"the test NLL must be finite; got {nll} (test error {error})")
+        if not np.isfinite(predicted).all():
+            raise NumericalError("the predictions for the test rows must be finite; got some that are not")
+        own = {
+            "test_mean" if predicted.ndim == 1 else "test_probabilities": predicted,
+            "y_test": y_test,
+            "preparation": np.array(json.dumps(division.preparation.to_json())),
+        }
         arrays = dict(posterior.arrays())
-        arrays["test_mean" if predicted.ndim == 1 else "test_probabilities"] = predicted
-        arrays["y_test"] = y_test
-        arrays["preparation"] = np.array(json.dumps(division.preparation.to_json()))
+        if taken := sorted(own.keys() & arrays.keys()):
+            raise TypeError(f"a posterior's arrays must not be called {', '.join(taken)}, which the harness adds")
+        arrays |= own
         check_arrays(arrays)
         if isinstance(posterior, Posterior):  # duplicate rows can make fewer inducing inputs than were asked for
             self.data["data"]["inducing"] = len(posterior.latents[0].Z)
         self.apart = {name: facts[name] for name in APART if name in facts}
         if "peer" in facts:
-            self.data["peer"] = facts["peer"]
-        self.data["fit"] = {name: value for name, value in facts.items() if name not in (*APART, "peer")}
+            self.data["peer"] = _plain(facts["peer"])
+        self.data["fit"] = _plain({name: value for name, value in facts.items() if name not in (*APART, "peer")})
         stopped_by = _stopped_by(fit.stopped_by, watcher.stopped_by)
         outcome = self.ended("ok", stopped_by=stopped_by, nll=nll, error=error, bound=bound)
         return Outcome(outcome.result, arrays)
@@ -291,10 +307,17 @@ class _Attempt:
     def _score(self, posterior: Predictor, X: Rows, y: npt.NDArray[Any]) -> tuple[float, float, npt.NDArray[Any]]:
         """NLL, error, and predictions for the test rows."""
         begin = process_time()
-        log_density, error, predicted = posterior.score(X, y)
+        log_density, error, predicted = _checked(posterior.score(X, y), rows=len(y))
         found = -float(np.mean(log_density)), float(np.mean(error)), predicted
         self.look_seconds += process_time() - begin
         return found
+
+    def ended_by(self, status: str, *, kind: str, message: str) -> Outcome:
+        """The outcome of a cell that has not ended well; of what a scheme's steps say nothing need make sense."""
+        try:
+            return self.ended(status, problem=Problem(kind, message))
+        except (TypeError, ValueError, ArithmeticError, AttributeError):
+            return lost(self.task, status, kind=kind, message=message, halted=status == "interrupted")
 
     def ended(
         self,
@@ -341,13 +364,54 @@ class _Attempt:
 def as_fit(fitted: Any) -> Fit:
     """What ``fit`` gave; a bare posterior, which a plug-in's scheme may give, does not say how training ended."""
     if isinstance(fitted, Fit):
+        if fitted.stopped_by not in (known := get_args(StoppedBy)):
+            raise TypeError(f"stopped_by must be one of {', '.join(known)}; got {shortened(fitted.stopped_by)}")
         return fitted
+    if not hasattr(fitted, "score"):
+        raise TypeError(f"fit must give a Fit or a posterior; got {shortened(fitted)}")
     return Fit(posterior=fitted, stopped_by="unknown")
 
 
+def _checked(scores: Any, *, rows: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """What ``score`` gave, if it has the form that is asked of it: a number a test row, not of some rows or of all."""
+    try:
+        log_density, error, predicted = map(np.asarray, scores)
+    except (TypeError, ValueError) as problem:
+        raise TypeError(
+            f"score must give log densities, errors and predictions, an array each; got {shortened(scores)}"
+        ) from problem
+    for name, found in (("log densities", log_density), ("errors", error)):
+        if found.shape != (rows,) or found.dtype.kind not in "fiub":
+            raise TypeError(f"score must give {rows} {name}, real numbers; got {found.dtype} of shape {found.shape}")
+    if predicted.ndim not in {1, 2} or len(predicted) != rows or predicted.dtype.kind not in "fiu":
+        raise TypeError(
+            f"score must give predictions for {rows} rows, real numbers; "
+            f"got {predicted.dtype} of shape {predicted.shape}"
+        )
+    return log_density, error, predicted
+
+
+def _plain(value: Any) -> Any:
+    """A fact as JSON holds it: numpy's numbers and arrays as plain ones, None for a number that is not finite."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float):
+        return _number(value)
+    return value
+
+
 def _words(error: BaseException, task: Task) -> str:
-    """An error's message; that memory was used up says what it was bounded to."""
-    words = str(error)
+    """An error's message, cut where it is very long; that memory was used up says what it was bounded to."""
+    try:
+        words = str(error)
+    except BaseException:  # noqa: BLE001  # a third party's error may fail at this, too
+        words = "its message cannot be had"
+    if len(words) > _MOST_WORDS:
+        words = f"{words[:_MOST_WORDS]} ... ({len(words)} characters)"
     if isinstance(error, MemoryError) and task.bounds.memory_mb is not None:
         bound = f"its address space was bounded to {task.bounds.memory_mb:g} MB"
         return f"{words}; {bound}" if words else f"memory was used up; {bound}"

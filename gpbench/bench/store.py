@@ -1,9 +1,11 @@
 """The store: one JSON file a cell, and KEY.npz with the posterior and the test rows' predictions beside it.
 
-A file is written under a temporary name, synced and renamed, the npz before the JSON: what bears a final name is whole,
-and a JSON of a finished cell implies its npz. Each JSON holds a digest of itself and one of its npz, so that a
-damaged file is known as such. Whatever stands at a cell's place and is no whole result (a pipe or a folder, too) is
-set aside under ``*.damaged`` where the cell is to run, and passed over where it is read; both are reported.
+A file is written under a temporary name and renamed, the npz before the JSON: whatever process is killed, what bears a
+final name is whole, and a JSON of a finished cell implies its npz. Each JSON holds a digest of itself and one of its
+npz, so that a damaged file is known as such. The files of a cell are not synced, which would take longer than many a
+cell: a power cut can cost the cells of the last seconds, whose digests tell, and which then run again. Whatever stands
+at a cell's place and is no whole result (a pipe or a folder, too) is set aside under ``*.damaged`` where the cell is to
+run, and passed over where it is read; both are reported.
 
 Several processes may use one store. A pair of files is written and judged under a lease, so that a JSON of one never
 stands beside an npz of another, and who runs a cell claims it (:meth:`Store.claim`).
@@ -28,7 +30,7 @@ import numpy.typing as npt
 import psutil
 
 from gpbench.bench.cell import FORMAT
-from gpbench.bench.result import FormatError, Result
+from gpbench.bench.result import LARGEST, FormatError, Result
 from gpbench.errors import StoreError, reason
 from gpbench.leases import Lease, alone, holder_of
 
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Store", "check_arrays"]
 
-#: Bytes of JSON; no result comes near.
-_LARGEST = 2**26
+_NO_NAMES = ("file", "allow_pickle")
+"""What :func:`numpy.savez` calls its own parameters."""
 
 
 class Store:
@@ -165,7 +167,6 @@ class Store:
         self._write(path, text)
         if content is None:
             path.with_suffix(".npz").unlink(missing_ok=True)
-        _sync_folder(self.folder)
 
     def put_arrays(self, name: str, arrays: Mapping[str, npt.NDArray[Any]], *, compressed: bool = False) -> None:
         """Store arrays that are made of cells as NAME.npz, which :meth:`arrays` reads.
@@ -177,7 +178,7 @@ class Store:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._write(self.folder / f"{name}.npz", _npz(arrays, compressed=compressed))
+            self._write(self.folder / f"{name}.npz", _npz(arrays, compressed=compressed), sync=True)
         except OSError as error:
             raise self._error("write", error) from error
 
@@ -272,13 +273,14 @@ class Store:
         except OSError as error:
             raise self._error("write", error) from error
 
-    def _write(self, path: Path, content: bytes) -> None:
+    def _write(self, path: Path, content: bytes, *, sync: bool = False) -> None:
         partial = path.with_name(f"{path.name}.{_host()}-{os.getpid()}.partial")
         try:
             with partial.open("wb") as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
             partial.replace(path)
         except BaseException:
             with suppress(OSError):
@@ -299,9 +301,11 @@ def check_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     Raises
     ------
     TypeError
-        One holds Python objects, which would have to be pickled.
+        One holds Python objects, which would have to be pickled, or has a name that an npz does not take.
     """
     for name, array in arrays.items():
+        if not isinstance(name, str) or name in _NO_NAMES:
+            raise TypeError(f"an array's name must be a text, and none of {', '.join(_NO_NAMES)}; got {name!r}")
         if np.asarray(array).dtype.hasobject:
             raise TypeError(f"array {name} holds Python objects; numbers and texts can be stored, pickles are not")
 
@@ -318,7 +322,7 @@ def _content(path: Path, *, digest: str | None = None) -> bytes:
         os.close(number)
         raise _DamagedError(f"it is {_kind(about.st_mode)}, no file")
     with os.fdopen(number, "rb") as file:
-        if path.suffix == ".json" and about.st_size > _LARGEST:
+        if path.suffix == ".json" and about.st_size > LARGEST:
             raise _DamagedError(f"it has {about.st_size} bytes, more than any result")
         content = file.read()
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
@@ -391,17 +395,6 @@ def _readable(folder: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renames last through a power cut, where the system can."""
-    if os.name != "posix":
-        return
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _host() -> str:

@@ -130,6 +130,7 @@ class Usage:
 
         self._psutil = psutil
         self._known: dict[int, float] = {}
+        self._seen: dict[int, psutil.Process] = {}  # imported late
         self._process: psutil.Process | None = None
         with suppress(psutil.Error):
             self._process = psutil.Process(pid)
@@ -159,8 +160,14 @@ class Usage:
     def descendants(self) -> list[psutil.Process]:  # type: ignore[name-defined]  # noqa: F821  # imported late
         """Processes that it has started, and theirs."""
         with suppress(self._psutil.Error):
-            return [] if self._process is None else list(self._process.children(recursive=True))
+            found = [] if self._process is None else list(self._process.children(recursive=True))
+            self._seen |= {each.pid: each for each in found}
+            return found
         return []
+
+    def seen(self) -> list[psutil.Process]:  # type: ignore[name-defined]  # noqa: F821  # imported late
+        """The descendants of which it was told so far; those that still run have lost their parent where it is gone."""
+        return list(self._seen.values())
 
     def _of(self, process: psutil.Process) -> float:  # type: ignore[name-defined]  # noqa: F821
         with suppress(self._psutil.Error):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.signals import Terminated
 from gpbench.bench.watchdog import Board, Patience, Usage, Watchdog
-from gpbench.bench.worker import receive, send
+from gpbench.bench.worker import LOST, receive, send
 from gpbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ class Workers:
                 self._fill(busy, waiting)
                 yield Outcome(outcome.result, outcome.arrays)  # that a worker was asked to end does not end the sweep
         except (KeyboardInterrupt, Terminated) as halt:
+            if not busy:  # between two cells: no outcome is left to say it
+                raise
             words = "ended from outside by SIGTERM" if isinstance(halt, Terminated) else "interrupted by the user"
             for worker in busy:
                 assert worker.task is not None
@@ -242,17 +244,18 @@ class _Worker:
 
     def end(self) -> None:
         """Kill the process and what it has started."""
+        others = [] if self._usage is None else self._usage.seen()
         if self.process.poll() is None:
-            others = Usage(self.process.pid).descendants() if self.task is not None else []
+            if self.task is not None:
+                others = [*others, *Usage(self.process.pid).descendants()]
             self.process.kill()
-            for each in others:
-                with suppress(Exception):  # gone by itself
-                    each.kill()
+        for each in others:
+            with suppress(Exception):  # gone by itself
+                each.kill()
         self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            with suppress(OSError):  # what was not sent has no reader
-                stream.close()
+        assert self.process.stdin is not None
+        with suppress(OSError):  # what was not sent has no reader
+            self.process.stdin.close()
         self.board.remove()
 
     def _listen(self, inbox: Inbox) -> None:
@@ -261,6 +264,9 @@ class _Worker:
             content = receive(self.process.stdout)
             inbox.put((self, content))
             if content is None:
+                # Closed here alone: a process that the worker has left behind may hold the pipe, and who closes a
+                # stream waits for him who reads it.
+                self.process.stdout.close()
                 return
 
 
@@ -282,7 +288,7 @@ def pickled(task: Task) -> bytes:
 
 
 def _read(content: bytes) -> Any:
-    answer = pickle.loads(content)  # noqa: S301  # our own process wrote it
+    answer = pickle.loads(content)  # noqa: S301  # our own process wrote it, and marked it
     return answer if isinstance(answer, tuple) else ("outcome", answer)
 
 
@@ -305,6 +311,8 @@ def _death(worker: _Worker, killed: _Killed | None) -> Outcome:
     except subprocess.TimeoutExpired:  # it has closed its pipe and lives
         return lost(task, "failed", kind="WorkerDied", message="its process fell silent", iteration=iteration)
     status, words = "failed", f"its process ended by itself with exit code {code}"
+    if code == LOST:
+        words = "its process lost its pipe to the sweep: the scheme has closed, or taken, a file that is not its own"
     if code < 0:
         status = "interrupted" if -code == signal.SIGTERM else "failed"
         words = f"its process was ended by {_signal(-code)}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpbench.errors import DataError, GpbenchError, PluginError, unknown_name
+from gpbench.plugins import loaded
 
 if TYPE_CHECKING:
     from gpbench.data.recipe import Recipe
@@ -259,11 +260,11 @@ def catalogue() -> Catalogue:
     broken: dict[str, PluginError] = {}
     for point in entry_points(group="gpbench.datasets"):
         try:
-            for one in _from_plugin(point.load()):
+            for one in _from_plugin(loaded(point)):
                 if one.id in known:
                     raise PluginError(f"data set {one.id} exists already")  # noqa: TRY301  # collected below
                 known[one.id] = one
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a plug-in does must not break the rest
+        except Exception as error:  # noqa: BLE001  # whatever a plug-in does must not break the rest
             text = str(error) if isinstance(error, GpbenchError) else f"{type(error).__name__}: {error}"
             broken[point.name] = PluginError(f"plug-in {point.name} ({point.value}): {text}")
     return Catalogue(dict(sorted(known.items())), broken)

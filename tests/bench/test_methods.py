@@ -128,6 +128,18 @@ def test_plugins_add_methods(plugins):
     assert plugin_problems() == ()
 
 
+class Loud(FakeEntry):
+    def load(self):
+        print("loud")
+        raise GeneratorExit
+
+
+def test_what_a_plugin_prints_and_raises_when_it_is_imported_spoils_no_output(plugins, capsys):
+    plugins(Loud("loud", FAKE))
+    assert [str(each) for each in plugin_problems()] == ["plug-in 'loud' (package:loud) does not load: GeneratorExit: "]
+    assert capsys.readouterr() == ("", "loud\n")
+
+
 def test_broken_plugins_are_reported_and_break_nothing(plugins):
     plugins(
         FakeEntry("a", ImportError("no such thing")),

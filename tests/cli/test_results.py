@@ -43,6 +43,7 @@ def place(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "code", lambda: code)
     for module in (choices, plan_run):
         monkeypatch.setattr(module, "changes", lambda: None)
+    monkeypatch.setattr(reference, "is_of_changes", lambda _: False)  # workers see this checkout as it is
     monkeypatch.setattr(addition, "shipped", lambda: {"mine.toml": None})
     (tmp_path / "mine.toml").write_text(PLAN)
     return tmp_path
