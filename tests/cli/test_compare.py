@@ -185,6 +185,16 @@ def test_a_data_set_where_not_all_meet_is_left_out_of_ranks(three, put):
     assert found["notes"] == ["Average ranks and profiles leave out where not all methods meet: heart."]
 
 
+def test_ranks_and_wins_are_left_out_where_all_meet_nowhere(put):
+    put(result("x-gpc", "heart"), result("svgpc", "heart"), result("svgpc", "wine"), result("linear", "wine"))
+    done = compare("x-gpc", "svgpc", "linear")
+    assert done.exit_code == 0
+    assert "Scores on the splits" in done.stdout
+    assert "leave out where not all methods meet: heart, wine" in " ".join(done.stdout.split())
+    assert "Average ranks over" not in done.stdout
+    assert "Share of data sets" not in done.stdout
+
+
 def test_one_protocol_is_chosen(put):
     put(
         *(

@@ -71,6 +71,8 @@ def comparison_text(
 def tables(found: Comparison, metrics: Sequence[str] = METRICS) -> list[tuple[str, Display]]:
     """Title and table: scores, times to the goal, paired differences, and over data sets pairs, ranks and wins.
 
+    Ranks and wins are left out where not all methods meet on a data set, which the notes of the first table say.
+
     Raises
     ------
     UsageError
@@ -80,12 +82,14 @@ def tables(found: Comparison, metrics: Sequence[str] = METRICS) -> list[tuple[st
         if name not in METRICS:
             raise unknown_name("metric", name, METRICS)
     known = [name for name in metrics if name in found.rankings]
-    return [
+    within = [
         ("Scores on the splits that all have finished", _scores(found, known)),
         (f"Time to {FACTOR:g} times the best NLL", _times(found)),
         ("Paired differences, first less second", _differences(found, known)),
         ("How large the differences are", _practical(found, known)),
         ("Pairs over data sets", _signed(found, known)),
+    ]
+    over = [
         ("Average ranks over data sets", _ranks(found, known)),
         (
             WINS,
@@ -94,6 +98,7 @@ def tables(found: Comparison, metrics: Sequence[str] = METRICS) -> list[tuple[st
             ),
         ),
     ]
+    return [*within, *((title, shown) for title, shown in over if shown.lines)]
 
 
 def _scores(found: Comparison, metrics: Sequence[str]) -> Display:
@@ -230,8 +235,6 @@ def _ranks(found: Comparison, metrics: Sequence[str]) -> Display:
             for label, rank, interval in zip(ranking.labels, ranking.ranks, _intervals(ranking), strict=True)
         ]
         notes.append(_ranking_note(metric, ranking))
-    if not lines:
-        notes = ["There is no data set where all methods meet."]
     return Display(
         word_heads=("metric", "method"),
         number_heads=("rank", f"{LEVEL:.0%} of the bootstrap"),
