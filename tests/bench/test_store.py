@@ -272,10 +272,10 @@ def test_results_of_other_formats_stay_and_are_told_in_one_sentence(store):
 def test_a_full_disk_is_a_store_error_and_leaves_nothing_half_done(store, monkeypatch):
     store.prepare()
 
-    def full(_):
+    def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(store_module.os, "fsync", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(StoreError, match=r"cannot write the store .*runs: No space left on device"):
         store.put(a_result(), ARRAYS)
     assert files(store) == []
