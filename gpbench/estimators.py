@@ -66,13 +66,13 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
     def __init__(
         self,
-        method: str,
+        method: str = "pep",
         *,
-        random_state: Any,
-        scaling: str,
-        max_seconds: float | None,
-        threads: int | None,
-        settings: dict[str, Any],
+        random_state: Any = None,
+        scaling: str = "standard",
+        max_seconds: float | None = None,
+        threads: int | None = 1,
+        **settings: Any,
     ) -> None:
         self.method = method
         self.random_state = random_state
@@ -269,25 +269,6 @@ class GPClassifier(_Classes):
         The objective at the end (nats).
     """
 
-    def __init__(
-        self,
-        method: str = "pep",
-        *,
-        random_state: Any = None,
-        scaling: str = "standard",
-        max_seconds: float | None = None,
-        threads: int | None = 1,
-        **settings: Any,
-    ) -> None:
-        super().__init__(
-            method,
-            random_state=random_state,
-            scaling=scaling,
-            max_seconds=max_seconds,
-            threads=threads,
-            settings=settings,
-        )
-
     def fit(self, X: Any, y: Any = None, **others: Any) -> Self:
         """Train on rows X (n, d) with classes y (n,).
 
@@ -310,25 +291,6 @@ class GPClassifier(_Classes):
 class GPOrdinal(_Classes):
     """Classes that have an order, that of ``numpy.unique``; parameters and attributes as of :class:`GPClassifier`."""
 
-    def __init__(
-        self,
-        method: str = "pep",
-        *,
-        random_state: Any = None,
-        scaling: str = "standard",
-        max_seconds: float | None = None,
-        threads: int | None = 1,
-        **settings: Any,
-    ) -> None:
-        super().__init__(
-            method,
-            random_state=random_state,
-            scaling=scaling,
-            max_seconds=max_seconds,
-            threads=threads,
-            settings=settings,
-        )
-
     def fit(self, X: Any, y: Any = None, **others: Any) -> Self:
         """Train on rows X (n, d) with ordered classes y (n,); raises as :meth:`GPClassifier.fit`."""
         self._refuse(others)
@@ -337,25 +299,6 @@ class GPOrdinal(_Classes):
 
 class GPCounts(RegressorMixin, _Estimator):  # type: ignore[misc]
     """Counts 0, 1, 2 ...; ``predict`` gives their predictive mean. Parameters as of :class:`GPClassifier`."""
-
-    def __init__(
-        self,
-        method: str = "pep",
-        *,
-        random_state: Any = None,
-        scaling: str = "standard",
-        max_seconds: float | None = None,
-        threads: int | None = 1,
-        **settings: Any,
-    ) -> None:
-        super().__init__(
-            method,
-            random_state=random_state,
-            scaling=scaling,
-            max_seconds=max_seconds,
-            threads=threads,
-            settings=settings,
-        )
 
     def fit(self, X: Any, y: Any = None, **others: Any) -> Self:
         """Train on rows X (n, d) with counts y (n,).

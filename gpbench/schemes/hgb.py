@@ -19,18 +19,15 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from gpbench.errors import UsageError
-from gpbench.model.classes import ClassPosterior, rows_in_memory
+from gpbench.model.classes import ClassPosterior
 from gpbench.model.posterior import register_posterior
 from gpbench.schemes.base import run_training, setting
-from gpbench.schemes.tuning import Trained, Tuning, class_likelihood
+from gpbench.schemes.tuning import Opponent, Trained, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpbench.model.inducing import InducingRule
-    from gpbench.model.likelihoods import Likelihood
-    from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.model.rows import Array, Labels
     from gpbench.schemes.base import Fit, OnStep
 
 __all__ = ["HGB", "BoostedTrees"]
@@ -45,7 +42,7 @@ SPACE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class HGB:
+class HGB(Opponent):
     """Gradient boosting of trees on binned inputs, log loss."""
 
     learning_rate: float = setting(0.1, "shrinkage of each tree", minimum=1e-6, maximum=1.0)
@@ -67,40 +64,9 @@ class HGB:
 
     name: ClassVar[str] = "hgb"
 
-    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
-        """The logit likelihood, which names the model; with more than two classes the softmax takes its place.
-
-        Raises
-        ------
-        UsageError
-            The task has no classes.
-        """
-        return class_likelihood(self.name, task, n_classes)
-
-    def fit(
-        self,
-        X: Rows,
-        y: npt.NDArray[Any],
-        *,
-        inducing: InducingRule,  # noqa: ARG002 - there are none
-        likelihood: Likelihood,
-        classes: int,
-        rng: np.random.Generator,
-        on_step: OnStep,
-    ) -> Fit:
-        """Train; see :class:`gpbench.schemes.base.Scheme`. An iteration is a model that is trained.
-
-        Raises
-        ------
-        UsageError
-            Another likelihood than the logit.
-        NumericalError
-            The inputs are not finite.
-        """
-        if likelihood.name != "logit":
-            raise UsageError(f"{self.name} needs the logit likelihood; got {likelihood.name}")
-        inputs, y = rows_in_memory(self.name, X, y, classes=classes, most=self.max_rows, rng=rng)
-        return run_training(self.name, lambda: HGBTraining(self, inputs, y, classes=classes, rng=rng), on_step)
+    def train(self, X: Array, y: Labels, *, classes: int, rng: np.random.Generator, on_step: OnStep) -> Fit:
+        """Train; an iteration is a model that is trained."""
+        return run_training(self.name, lambda: HGBTraining(self, X, y, classes=classes, rng=rng), on_step)
 
 
 class HGBTraining(Tuning[HGB]):

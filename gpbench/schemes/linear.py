@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from gpbench.errors import UsageError
-from gpbench.model.classes import ClassPosterior, rows_in_memory
+from gpbench.model.classes import ClassPosterior
 from gpbench.model.likelihoods.base import check_classes
 from gpbench.model.posterior import register_posterior
 from gpbench.schemes.base import Fit, Step, StopTraining, setting
-from gpbench.schemes.tuning import class_likelihood, logistic
+from gpbench.schemes.tuning import Opponent, class_likelihood, logistic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,47 +33,26 @@ __all__ = ["ClassFrequencies", "Linear", "LinearPosterior"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear:
+class Linear(Opponent):
     """Logistic regression with a Gaussian prior on the weights, by L-BFGS."""
 
     penalty: float = setting(1.0, "weight of ½|w|², in nats; 0: none", minimum=0.0, maximum=1e12)
     max_rows: int = setting(1_000_000, "random rows that are used at most; all of them are held in memory", minimum=10)
     max_iterations: int = setting(1000, "iterations of L-BFGS at most", minimum=1)
 
-    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
-        """The logit likelihood, which names the model; with more than two classes the softmax takes its place.
+    name: ClassVar[str] = "linear"
 
-        Raises
-        ------
-        UsageError
-            The task has no classes.
-        """
-        return class_likelihood("linear", task, n_classes)
-
-    def fit(
+    def train(
         self,
-        X: Rows,
-        y: npt.NDArray[Any],
+        X: Array,
+        y: Labels,
         *,
-        inducing: InducingRule,  # noqa: ARG002 - a linear model has none
-        likelihood: Likelihood,
         classes: int,
-        rng: np.random.Generator,
+        rng: np.random.Generator,  # noqa: ARG002 - L-BFGS draws nothing
         on_step: OnStep,
     ) -> Fit:
-        """Train; see :class:`gpbench.schemes.base.Scheme`. Calls ``on_step`` once, at the end.
-
-        Raises
-        ------
-        UsageError
-            Another likelihood than the logit.
-        NumericalError
-            The inputs are not finite.
-        """
-        if likelihood.name != "logit":
-            raise UsageError(f"linear needs the logit likelihood; got {likelihood.name}")
-        inputs, y = rows_in_memory("linear", X, y, classes=classes, most=self.max_rows, rng=rng)
-        fit = self._fit(inputs, y, classes)
+        """Train; ``on_step`` is called once, at the end."""
+        fit = self._fit(X, y, classes)
         with contextlib.suppress(StopTraining):
             on_step(Step(fit.iterations, bound=None, posterior=lambda: fit.posterior))
         return fit

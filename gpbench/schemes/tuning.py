@@ -1,4 +1,4 @@
-"""What opponents that are no Gaussian processes share: logistic regression, and a choice on held-out rows.
+"""What opponents that are no Gaussian processes share: their fit, logistic regression, and a choice on held-out rows.
 
 A model is trained for each of several candidates on four fifths of the rows, its NLL taken on the rest, and the best
 candidate is trained once more on all rows. Each model that is trained counts as one iteration, so that a limit of time
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from gpbench.errors import UsageError
+from gpbench.model.classes import rows_in_memory
 from gpbench.model.likelihoods import Likelihood, likelihood
 from gpbench.schemes.base import Training
 
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gpbench.model.classes import ClassPosterior
-    from gpbench.model.rows import Array, Labels
-    from gpbench.schemes.base import StoppedBy
+    from gpbench.model.inducing import InducingRule
+    from gpbench.model.rows import Array, Labels, Rows
+    from gpbench.schemes.base import Fit, OnStep, StoppedBy
 
-__all__ = ["SHARE", "Logistic", "Trained", "Tuning", "class_likelihood", "logistic"]
+__all__ = ["SHARE", "Logistic", "Opponent", "Trained", "Tuning", "class_likelihood", "logistic"]
 
 SHARE = 0.2
 """Of the rows, held out for the choice."""
@@ -123,6 +125,55 @@ class Tuning(Training, Generic[S]):
         """What was chosen."""
         assert self._best is not None
         return {"absent_classes": int(self.absent.sum()), "chosen": self.chosen(self._best.candidate)}
+
+
+class Opponent(ABC):
+    """A scheme that is no Gaussian process: a library's model of class probabilities, trained on rows in memory.
+
+    A subclass is a frozen dataclass of settings with a ``name``; ``max_rows`` is one of them.
+    """
+
+    name: ClassVar[str]
+    max_rows: int
+
+    def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
+        """The logit likelihood, which names the model; with more than two classes the softmax takes its place.
+
+        Raises
+        ------
+        UsageError
+            The task has no classes.
+        """
+        return class_likelihood(self.name, task, n_classes)
+
+    def fit(
+        self,
+        X: Rows,
+        y: npt.NDArray[Any],
+        *,
+        inducing: InducingRule,  # noqa: ARG002 - there are none
+        likelihood: Likelihood,
+        classes: int,
+        rng: np.random.Generator,
+        on_step: OnStep,
+    ) -> Fit:
+        """Train; see :class:`gpbench.schemes.base.Scheme`.
+
+        Raises
+        ------
+        UsageError
+            Another likelihood than the logit.
+        NumericalError
+            The inputs are not finite.
+        """
+        if likelihood.name != "logit":
+            raise UsageError(f"{self.name} needs the logit likelihood; got {likelihood.name}")
+        inputs, y = rows_in_memory(self.name, X, y, classes=classes, most=self.max_rows, rng=rng)
+        return self.train(inputs, y, classes=classes, rng=rng, on_step=on_step)
+
+    @abstractmethod
+    def train(self, X: Array, y: Labels, *, classes: int, rng: np.random.Generator, on_step: OnStep) -> Fit:
+        """Train on rows X (n, d) and classes y (n,)."""
 
 
 def class_likelihood(name: str, task: str, n_classes: int) -> Likelihood:

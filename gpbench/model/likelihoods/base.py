@@ -25,7 +25,7 @@ from gpbench.errors import DataError, UsageError
 if TYPE_CHECKING:
     from gpbench.model.rows import Array, Labels
 
-__all__ = ["Expecting", "Likelihood", "Prediction", "Score"]
+__all__ = ["Expecting", "LatentPerClass", "Likelihood", "Prediction", "Score"]
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,62 @@ class Likelihood(ABC):
         """Log predictive probability, error and predictive values of observed targets."""
         prediction = self.predict(mean, var)
         return Score(self.log_predictive(y, mean, var), self.error(y, prediction.point), prediction.values)
+
+
+class LatentPerClass(Likelihood):
+    """Classes with a latent function each; a subclass knows the predictive probabilities, and all else follows."""
+
+    def n_latent(self, classes: int) -> int:
+        """One latent function for each class.
+
+        Raises
+        ------
+        UsageError
+            There are fewer than two classes.
+        """
+        if classes < 2:
+            raise UsageError(f"likelihood {self.name} needs 2 classes or more; got {classes}")
+        return classes
+
+    def check_targets(self, y: Labels, classes: int) -> None:
+        """Check that there are two classes or more and that the labels are 0..C-1 (some may be absent).
+
+        Raises
+        ------
+        UsageError
+            There are fewer than two classes.
+        DataError
+            A label is out of range.
+        """
+        self.n_latent(classes)
+        check_classes(y, classes)
+
+    @abstractmethod
+    def log_probabilities(self, mean: Array, var: Array) -> Array:
+        """Log predictive probabilities (n, C) from the latent mean and variance (n, C)."""
+
+    def predict(self, mean: Array, var: Array) -> Prediction:
+        """Most probable class and probabilities (n, C), not renormalised, from the latent mean and variance (n, C)."""
+        log_p = self.log_probabilities(mean, var)
+        return Prediction(log_p.argmax(axis=1), np.exp(log_p))
+
+    def log_predictive(self, y: Labels, mean: Array, var: Array) -> Array:
+        """Log predictive probability of the observed class, shape (n,); as exact for 1e-100 as for 0.1."""
+        return of_observed(self.log_probabilities(mean, var), y)
+
+    def error(self, y: Labels, point: Labels) -> Array:
+        """Zero-one error, shape (n,)."""
+        return np.not_equal(y, point).astype(np.float64)
+
+    def score(self, y: Labels, mean: Array, var: Array) -> Score:
+        """Log predictive probability, error and probabilities, which are computed once for all three."""
+        log_p = self.log_probabilities(mean, var)
+        return Score(of_observed(log_p, y), self.error(y, log_p.argmax(axis=1)), np.exp(log_p))
+
+
+def of_observed(log_p: Array, y: Labels) -> Array:
+    """The entry of each row's observed class, shape (n,), of values (n, C)."""
+    return np.asarray(np.take_along_axis(log_p, np.asarray(y)[:, None], axis=1)[:, 0])
 
 
 def check_classes(y: Labels, classes: int) -> None:

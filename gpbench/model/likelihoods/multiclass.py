@@ -31,7 +31,7 @@ import numpy as np
 from scipy import special
 
 from gpbench.errors import UsageError
-from gpbench.model.likelihoods.base import Likelihood, Prediction, Score, check_classes
+from gpbench.model.likelihoods.base import LatentPerClass
 from gpbench.model.likelihoods.bernoulli import log_ndtr
 from gpbench.model.quadrature import hermite
 
@@ -84,7 +84,7 @@ _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
 @dataclass(frozen=True)
-class RobustMax(Likelihood):
+class RobustMax(LatentPerClass):
     """p(y | f) = a where y = argmax f, b elsewhere.
 
     Parameters
@@ -123,31 +123,6 @@ class RobustMax(Likelihood):
         """Name and parameters as JSON can hold them; ``likelihood_from_spec`` reads them."""
         plain = {"name": self.name, "epsilon": float(self.epsilon), "rule": self.rule, "nodes": self.nodes}
         return {**plain, "noise": float(self.noise)} if self.noise else plain
-
-    def n_latent(self, classes: int) -> int:
-        """One latent function for each class.
-
-        Raises
-        ------
-        UsageError
-            There are fewer than two classes.
-        """
-        if classes < 2:
-            raise UsageError(f"likelihood {self.name} needs 2 classes or more; got {classes}")
-        return classes
-
-    def check_targets(self, y: Labels, classes: int) -> None:
-        """Check that there are two classes or more and that the labels are 0..C-1 (some may be absent).
-
-        Raises
-        ------
-        UsageError
-            There are fewer than two classes.
-        DataError
-            A label is out of range.
-        """
-        self.n_latent(classes)
-        check_classes(y, classes)
 
     def log_levels(self, classes: int) -> tuple[float, float]:
         """Log a and log b (nats); log b is minus infinity where ε is 0."""
@@ -193,34 +168,13 @@ class RobustMax(Likelihood):
         h *= gain
         return wrong + gain * P, g, h
 
-    def predict(self, mean: Array, var: Array) -> Prediction:
-        """Most probable class and probabilities (n, C), not renormalised, from the latent mean and variance (n, C)."""
-        log_p = self._log_probabilities(mean, var)
-        return Prediction(log_p.argmax(axis=1), np.exp(log_p))
-
-    def log_predictive(self, y: Labels, mean: Array, var: Array) -> Array:
-        """Log predictive probability of the observed class, shape (n,); as exact for 1e-100 as for 0.1."""
-        return _observed(self._log_probabilities(mean, var), y)
-
-    def error(self, y: Labels, point: Labels) -> Array:
-        """Zero-one error, shape (n,)."""
-        return np.not_equal(y, point).astype(np.float64)
-
-    def score(self, y: Labels, mean: Array, var: Array) -> Score:
-        """Log predictive probability, error and probabilities; the integrals are computed once for all three."""
-        log_p = self._log_probabilities(mean, var)
-        return Score(_observed(log_p, y), self.error(y, log_p.argmax(axis=1)), np.exp(log_p))
-
-    def _log_probabilities(self, mean: Array, var: Array) -> Array:
+    def log_probabilities(self, mean: Array, var: Array) -> Array:
+        """Log predictive probabilities (n, C) from the latent mean and variance (n, C)."""
         log_p = log_argmax_probabilities(mean, var + self.noise)
         if self.epsilon == 0.0:
             return log_p
         _, wrong = self.log_levels(mean.shape[1])
         return np.logaddexp(log_p + math.log1p(-self.epsilon), wrong)
-
-
-def _observed(log_p: Array, y: Labels) -> Array:
-    return np.take_along_axis(log_p, np.asarray(y)[:, None], axis=1)[:, 0]
 
 
 def argmax_probability(

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
 from gpbench.errors import UsageError
-from gpbench.model.likelihoods.base import Likelihood, Prediction, Score, check_classes
+from gpbench.model.likelihoods.base import LatentPerClass, of_observed
 from gpbench.model.likelihoods.bernoulli import Logit
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ BLOCK_VALUES = 1 << 18
 
 
 @dataclass(frozen=True)
-class Softmax(Likelihood):
+class Softmax(LatentPerClass):
     """p(y | f), one latent function for each class.
 
     Parameters
@@ -46,34 +46,9 @@ class Softmax(Likelihood):
         """Name and parameters as JSON can hold them; ``likelihood_from_spec`` reads them."""
         return {"name": self.name, "draws": self.draws}
 
-    def n_latent(self, classes: int) -> int:
-        """One latent function for each class.
-
-        Raises
-        ------
-        UsageError
-            There are fewer than two classes.
-        """
-        if classes < 2:
-            raise UsageError(f"likelihood {self.name} needs 2 classes or more; got {classes}")
-        return classes
-
-    def check_targets(self, y: Labels, classes: int) -> None:
-        """Check that there are two classes or more and that the labels are 0..C-1 (some may be absent).
-
-        Raises
-        ------
-        UsageError
-            There are fewer than two classes.
-        DataError
-            A label is out of range.
-        """
-        self.n_latent(classes)
-        check_classes(y, classes)
-
     def log_density(self, y: Labels, f: Array) -> Array:
         """Log p(y | f), shape (n,), of latent values f (n, C)."""
-        return _observed(np.asarray(log_softmax(f, axis=1)), y)
+        return of_observed(np.asarray(log_softmax(f, axis=1)), y)
 
     def derivatives(self, y: Labels, f: Array) -> tuple[Array, Array]:
         """First derivatives of log p(y | f) in each latent value, and the second ones' diagonal; each (n, C)."""
@@ -92,25 +67,8 @@ class Softmax(Likelihood):
         """
         raise UsageError(f"likelihood {self.name} has no expectations; got mu of shape {mu.shape}")
 
-    def predict(self, mean: Array, var: Array) -> Prediction:
-        """Most probable class and probabilities (n, C), from the latent mean and variance (n, C)."""
-        log_p = self._log_probabilities(mean, var)
-        return Prediction(log_p.argmax(axis=1), np.exp(log_p))
-
-    def log_predictive(self, y: Labels, mean: Array, var: Array) -> Array:
-        """Log predictive probability of the observed class, shape (n,)."""
-        return _observed(self._log_probabilities(mean, var), y)
-
-    def error(self, y: Labels, point: Labels) -> Array:
-        """Zero-one error, shape (n,)."""
-        return np.not_equal(y, point).astype(np.float64)
-
-    def score(self, y: Labels, mean: Array, var: Array) -> Score:
-        """Log predictive probability, error and probabilities, which are computed once for all three."""
-        log_p = self._log_probabilities(mean, var)
-        return Score(_observed(log_p, y), self.error(y, log_p.argmax(axis=1)), np.exp(log_p))
-
-    def _log_probabilities(self, mean: Array, var: Array) -> Array:
+    def log_probabilities(self, mean: Array, var: Array) -> Array:
+        """Log predictive probabilities (n, C) from the latent mean and variance (n, C)."""
         n, C = mean.shape
         if C == 2:
             gap, spread = mean[:, 1:] - mean[:, :1], var.sum(axis=1, keepdims=True)
@@ -123,10 +81,6 @@ class Softmax(Likelihood):
             f = mean[rows, None] + np.sqrt(var[rows, None]) * t
             out[rows] = logsumexp(log_softmax(f, axis=2), axis=1) - np.log(len(t))
         return out
-
-
-def _observed(log_p: Array, y: Labels) -> Array:
-    return np.asarray(np.take_along_axis(log_p, np.asarray(y)[:, None], axis=1)[:, 0])
 
 
 @lru_cache(maxsize=8)
