@@ -66,8 +66,10 @@ def command(
     """Compare methods by their stored results, paired over splits; nothing is run.
 
     Within a data set: mean differences with intervals and the chance that they matter, and the time to 1.02 times the
-    best NLL. METHOD:name=value,name=value chooses among several settings that a method ran with. Over data sets, of which those that share rows count once: Wilcoxon's signed-rank test, average ranks with
+    best NLL. Over data sets, of which those that share rows count once: Wilcoxon's signed-rank test, average ranks with
     the critical difference, shares of wins, and performance profiles.
+
+    Of several settings that a method ran with, METHOD:name=value,name=value chooses.
 
     \b
     gpbench compare x-gpc svgpc

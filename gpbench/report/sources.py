@@ -166,7 +166,7 @@ def choose(
     wanted_methods = [method_of(name) for name in methods]
     for kind, field, names in (
         ("data set", "dataset", datasets),
-        ("method", "method", [id for id, _ in wanted_methods]),
+        ("method", "method", [each for each, _ in wanted_methods]),
     ):
         known = {getattr(cell, field) for cell in cells}
         for name in names:

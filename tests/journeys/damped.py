@@ -15,7 +15,7 @@ class Damped(gpbench.BinaryScheme):
     max_iterations: int = gpbench.settings.max_iterations(40, "Newton steps at most")
     name: ClassVar[str] = "damped"
 
-    def start(self, X, y, *, inducing, likelihood, classes, rng):
+    def start(self, X, y, *, inducing, likelihood, classes, rng):  # noqa: ARG002
         return Newton(self, X, y, Z=inducing.choose(X), likelihood=likelihood)
 
 

@@ -142,8 +142,8 @@ def curves_csv(cells: Iterable[Result], metric: str | Sequence[str] = ("nll", "e
             curve = curve_of(group, name, spread=spread)
             what = (group.dataset_label, group.split, name, group.method_label, curve.splits)
             bands = [np.nan] * len(curve.mean) if curve.band is None else curve.band
-            for point in zip(curve.seconds, curve.mean, bands, strict=True):
-                rows.append([*what, *(float(each) if np.isfinite(each) else None for each in point)])
+            points = zip(curve.seconds, curve.mean, bands, strict=True)
+            rows += [[*what, *(float(each) if np.isfinite(each) else None for each in point)] for point in points]
     return csv_text(rows)
 
 
