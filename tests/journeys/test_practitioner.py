@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.metrics import roc_auc_score
 
 
@@ -29,6 +30,7 @@ def customers(n, *, seed):
     return frame
 
 
+@pytest.mark.slow
 def test_from_a_raw_table_to_probabilities_of_new_rows(shell, tmp_path):
     known, new = customers(6000, seed=0), customers(2000, seed=1)
     assert 0.03 < (known.churn == "yes").mean() < 0.05
@@ -81,6 +83,7 @@ def test_from_a_raw_table_to_probabilities_of_new_rows(shell, tmp_path):
     assert abs(p.p_yes.mean() - truth.mean()) < 0.015
 
 
+@pytest.mark.slow
 def test_a_stored_cell_predicts_its_own_test_rows_as_it_did(shell, tmp_path):
     customers(600, seed=2).drop(columns=["customer", "signed"]).to_csv(tmp_path / "rows.csv", index=False)
     line = "gpbench run -m x-gpc -d rows.csv --impute median --folds 2 --inducing 10 --max-iterations 50 --json"

@@ -6,10 +6,13 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 SETS = ("breast-cancer-wisconsin", "digits-3-5", "twonorm-gen:300", "ringnorm-gen:300", "gpdraw2-gen:300")
 RIVALS = ("x-gpc", "svgpc", "hgb")
 
 
+@pytest.mark.slow
 def test_from_forty_lines_to_a_table_and_a_figure(shell, tmp_path):
     source = (Path(__file__).parent / "damped.py").read_text(encoding="utf-8")
     code = [line for line in source.splitlines() if line.strip() and not line.strip().startswith(('"""', "#"))]

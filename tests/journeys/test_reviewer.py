@@ -11,6 +11,7 @@ from gpbench.bench.reference import reference_files
 SHIPPED = [f"{path.parent.name}/{path.stem}" for path in reference_files()]
 
 
+@pytest.mark.slow
 @pytest.mark.reference
 @pytest.mark.parametrize("name", [each for each in SHIPPED if find_plan(each).render == "table"] or SHIPPED[:1])
 def test_from_reference_results_nothing_is_run(shell, tmp_path, name):
@@ -25,6 +26,7 @@ def test_from_reference_results_nothing_is_run(shell, tmp_path, name):
     assert not list(tmp_path.glob("results/runs/*.json"))
 
 
+@pytest.mark.slow
 def test_from_scratch_in_a_quick_form(shell, tmp_path):
     """Wine and waveform of villacampa2017's second table need no download."""
     asked = "villacampa2017/table2 --datasets wine,waveform3 --quick"
