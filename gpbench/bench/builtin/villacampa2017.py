@@ -13,7 +13,7 @@ _HELD_OUT = {**_STOCHASTIC, "stop": "held-out"}
 # From far off, by slow steps, the held-out NLL falls at each look, so that the tolerance decides at any rounding.
 _STILL_FALLING = {**_HELD_OUT, "tolerance": 1.0, "max_iterations": 1060, "lengthscale": 0.1, "rate": 5e-4}
 _ROBUST_MAX = Checking(
-    short={"hold_epsilon": 2, "max_iterations": 8, "nodes": 20},
+    short={"hold_hyperparameters": 2, "hold_epsilon": 2, "max_iterations": 8, "nodes": 20},
     acts_with={
         "hold_epsilon": {"learn_epsilon": True},
         "rate": _STOCHASTIC,

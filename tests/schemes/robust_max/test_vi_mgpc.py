@@ -77,6 +77,31 @@ def test_label_noise_is_held_at_first(mode):
     assert len(set(found.values())) == 3
 
 
+def test_kernels_are_held_at_first():
+    X, y = three_regions(120)
+    kernels = []
+
+    def watch(step):
+        kernels.append([latent.kernel.values() for latent in step.posterior().latents])
+
+    fit(X, y, max_iterations=40, hold_hyperparameters=10, on_step=watch)
+    first = VIMGPC().initial_kernel(X).values()
+    assert all(own == first for own in kernels[9])
+    assert all(own != first for own in kernels[-1])
+    _, steps = fit(X, y, max_iterations=20, hold_hyperparameters=5, **HARD)  # nothing to hold
+    assert steps == fit(X, y, max_iterations=20, hold_hyperparameters=0, **HARD)[1]
+
+
+def test_classes_of_few_rows_are_not_given_up():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 4))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=150) > 0, 1, 0)
+    y[:8] = 2
+    X[:8] += 1.5
+    bounds = {hold: fit(X, y, max_iterations=150, hold_hyperparameters=hold)[1][-1][1] for hold in (0, 50)}
+    assert bounds[50] > bounds[0] + 5.0
+
+
 def test_minibatches_come_near_the_batch_optimum():
     X, y = three_regions(200)
     batch, _ = fit(X, y, max_iterations=300, **HARD)
