@@ -390,4 +390,3 @@ def _readable(folder: Path) -> bool:
     except OSError:
         return False
     return True
-
