@@ -285,10 +285,10 @@ class QuadraticTraining(Training):
             on_evaluation=evaluated,
         ).stopped_by
 
-    def _evaluated(
-        self, basis: Basis, xi: Array, *, by_xi: bool, at: Collapsed | None = None
-    ) -> tuple[State, dict[str, Array]]:
-        """The best q at θ and ξ, unless it is known, and the gradient of Ĵ."""
+    def _evaluated(self, basis: Basis, xi: Array, *, by_xi: bool) -> tuple[State, dict[str, Array]]:
+        """The best q at θ and ξ, and the gradient of Ĵ."""
+        state = self._best(basis, xi)
+        at, xi = state.at, state.xi
         slope = np.empty(len(xi)) if by_xi else None
 
         def see(block: Block) -> None:
@@ -301,8 +301,6 @@ class QuadraticTraining(Training):
         def quadratics(rows: slice) -> Quadratic:
             return self._quadratics(xi, rows)
 
-        if at is None:
-            at = collapse(basis, self._X, quadratics, size=self._size, tight=self._tight)
         by_theta, _ = collapsed_gradient(
             basis,
             self._X,
@@ -313,7 +311,12 @@ class QuadraticTraining(Training):
             see=None if slope is None else see,
         )
         gradient = {"theta": by_theta} if slope is None else {"theta": by_theta, "xi": slope}
-        return State(basis, xi, at), gradient
+        return state, gradient
+
+    def _best(self, basis: Basis, xi: Array) -> State:
+        """The best q at θ and ξ."""
+        at = collapse(basis, self._X, lambda rows: self._quadratics(xi, rows), size=self._size, tight=self._tight)
+        return State(basis, xi, at)
 
 
 class FullTraining(QuadraticTraining):
@@ -357,9 +360,8 @@ class ProfileTraining(QuadraticTraining):
         """What the tangents took."""
         return {"tangent_updates": self.updates}
 
-    def _evaluated(self, basis: Basis, xi: Array, *, by_xi: bool) -> tuple[State, dict[str, Array]]:  # noqa: ARG002
-        state, _ = self._settled(basis)
-        return super()._evaluated(basis, state.xi, by_xi=False, at=state.at)
+    def _best(self, basis: Basis, xi: Array) -> State:  # noqa: ARG002 - ξ settles from the one before
+        return self._settled(basis)[0]
 
     def _settled(self, basis: Basis) -> tuple[State, bool]:
         """The best ξ and q at θ, from the ξ before; and whether (15) holds there."""
