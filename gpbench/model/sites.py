@@ -47,8 +47,8 @@ LEAST_Z = 1e-12
 """Least variance z: without label noise the step factors of the multi-class models have none of their own."""
 LEAST_KEEP = 1e-12
 """Least 1 - τ σ²: rounding alone brings it lower."""
-_LEAST_TAKEN = 1e-4
-"""Least share τσ² that a site takes of a posterior's precision for σ² to be had from it to 12 digits."""
+_LEAST_TAKEN = 1e-5
+"""Least share τσ² that a site takes of a posterior's precision for σ² to be had from it to 11 digits."""
 _ROUNDING = 1e-6
 """A 1 - τ σ² below minus this is no rounding: sites and posterior do not belong together."""
 _FAR = -30.0

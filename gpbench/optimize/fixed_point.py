@@ -58,10 +58,14 @@ _CONDITION = 1e-10
 
 
 class Proposal(NamedTuple):
-    """One parallel update: g(x) and the weights w, each (k,), new arrays that the iteration may overwrite."""
+    """One parallel update: g(x) and the weights w, each (k,), new arrays that the iteration may overwrite.
+
+    ``at`` (k,) is the point that they belong to where the update has moved x itself.
+    """
 
     target: Array
     weights: Array
+    at: Array | None = None
 
 
 class FixedPointOutcome(NamedTuple):
@@ -133,7 +137,8 @@ class FixedPointSearch:
         local, left = (_LOCAL, _LEFT) if self.longest is None else (math.inf, math.inf)
         for iteration in range(1, self.limit + 1):
             self.reached = x
-            target, weights = update(x)
+            target, weights, at = update(x)
+            x = x if at is None else at
             f = np.subtract(target, x, out=target)
             size = np.abs(f)
             change = float(np.max(np.multiply(size, weights, out=size), initial=0.0))
@@ -155,8 +160,8 @@ class FixedPointSearch:
             near = change <= (left if near else local)
             plain = not near or self._history is None
             x = self._step(x, f, weights, damping, mixed=not plain)
-        update(best)
-        return FixedPointOutcome(best, best_change, self.limit, False, restarts)
+        at = update(best).at
+        return FixedPointOutcome(best if at is None else at, best_change, self.limit, False, restarts)
 
     def forget(self) -> None:
         """Drop the history: the map is another one."""
