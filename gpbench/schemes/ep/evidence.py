@@ -61,8 +61,8 @@ class EPScheme(KernelSettings):
     damping: float = setting(0.8, "share of each parallel site update that is taken", minimum=0.01, maximum=1.0)
     ep_tolerance: float | None = setting(
         None,
-        "EP has settled when no site would change the posterior by more, in its units; none: 1e-6 for two classes (ep: 1e-5), "
-        "1e-3 for more, whose evidence is flat along the slow directions",
+        "EP has settled when no site would change the posterior by more, in its units; none: 1e-6 for two classes "
+        "(ep: 1e-5), 1e-3 for more, whose evidence is flat along the slow directions",
         kind=float,
         minimum=1e-13,
         maximum=0.1,
@@ -77,7 +77,7 @@ class EPScheme(KernelSettings):
 
     name: ClassVar[str]
     tolerance_binary: ClassVar[float] = 1e-6
-    """``ep_tolerance`` for two classes; at 1e-5 log Z is good to 1e-8 nats, its gradient to 1e-4."""
+    """``ep_tolerance`` for two classes; full EP's log Z is good to 1e-9 nats at 1e-5, its gradient to 1e-3."""
 
     @abstractmethod
     def start(

@@ -27,8 +27,8 @@ B         I + τ^½ K τ^½ = L_B L_Bᵀ: eigenvalues of 1 and more, whatever K 
 α         b - τ^½ B⁻¹ τ^½ K b = b - τ μ = K⁻¹ μ                                        (n,)
 ========  ===========================================================================  ========
 
-The means settle before the variances do: while τ is held, b goes to where the means match, which costs O(n²) for each of
-a few updates with the factor that is there. The O(n³) of the parallel update then has precisions alone to settle.
+The means settle before the variances do: while τ is held, b goes to where the means match, which costs O(n²) for each
+of a few updates with the factor that is there. The O(n³) of the parallel update then has precisions alone to settle.
 
 At the fixed point ∂log Z / ∂K = ½ (α αᵀ - τ^½ B⁻¹ τ^½). Updates are parallel (all sites at once, damped and mixed), or
 sequential: site after site with a rank-one change of Σ (algorithm 3.5), which needs a loop over the rows.
@@ -45,7 +45,18 @@ from scipy.linalg import blas
 
 from gpbench.errors import NumericalError
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.linalg import JITTER_FIRST, add_to_diagonal, cholesky, inverse_lower, inverse_of, mirror_lower, potrf, syrk, trsm, trsv
+from gpbench.model.linalg import (
+    JITTER_FIRST,
+    add_to_diagonal,
+    cholesky,
+    inverse_lower,
+    inverse_of,
+    mirror_lower,
+    potrf,
+    syrk,
+    trsm,
+    trsv,
+)
 from gpbench.model.posterior import Latent
 from gpbench.model.sites import cavity, matched_site, tilted, variances_left
 from gpbench.optimize.fixed_point import FixedPointOutcome, FixedPointSearch, Proposal
@@ -68,7 +79,7 @@ if TYPE_CHECKING:
 __all__ = ["EP", "FullEP"]
 
 _MEANS = 8
-"""Updates of b at most while τ, and with it B's factor, is held: on ringnorm (500 rows) 7 updates an evaluation for 13."""
+"""Updates of b at most while τ, and with it B's factor, is held: on ringnorm (500 rows) 7 sweeps for 13."""
 _MEANS_SETTLED = 0.03
 """Means match where b moves by less than this share of what τ is yet to move by."""
 _FAR = 1.0
@@ -244,7 +255,7 @@ class FullEP:
         return (Latent(self.kernel, self._X, q.mean, q.root, form=q.form, jitter=jitter),)
 
     def _update(self, x: Array, *, means: bool = True) -> Proposal:
-        """Posterior from sites, and the parallel update; with ``means`` b is first moved to where means match, τ held."""
+        """Posterior from sites, and the parallel update; with ``means`` b first goes to where means match."""
         self._check()
         n, K = len(self._y), self._K
         tau, b = x[:n], x[n:]

@@ -22,6 +22,7 @@ hyper-parameters, the gradient of log Z has an implicit part: with s₂ = ½ dia
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -70,10 +71,26 @@ class Mode(NamedTuple):
 
     def q(self, basis: Basis) -> GaussianQ:
         """N(f, S) as q(v): v = L⁻¹ f = Lᵀ a, precision I + Lᵀ W L."""
-        L = basis.L
-        precision = syrk(np.asfortranarray(L * np.sqrt(self.W)[:, None]), trans=True)
+        return ModeQ(basis.L.T @ self.a, basis.L, self.W)
+
+
+class ModeQ(GaussianQ):
+    """q(v) with the root of I + Lᵀ W L, which takes a quarter of an evaluation, made when it is first asked for."""
+
+    def __init__(self, mean: Array, L: Array, W: Array) -> None:
+        self.__dict__.update(mean=mean, form="precision", _L=L, _W=W)
+
+    @cached_property
+    def root(self) -> Array:
+        """The Cholesky factor (M, M)."""
+        held = self.__dict__
+        precision = syrk(np.asfortranarray(held["_L"] * np.sqrt(held["_W"])[:, None]), trans=True)
         add_to_diagonal(precision, 1.0)
-        return GaussianQ(L.T @ self.a, potrf(precision, what="Laplace's precision", overwrite=True), "precision")
+        return potrf(precision, what="Laplace's precision", overwrite=True)
+
+    def with_mean(self, mean: Array) -> GaussianQ:  # type: ignore[override]
+        """Another mean, the same covariance."""
+        return GaussianQ(mean, self.root, self.form)
 
 
 class Laplace:
