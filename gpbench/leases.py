@@ -32,6 +32,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import socket
 import threading
@@ -47,9 +48,10 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Holder", "Lease", "Timing", "alone", "holder_of"]
+__all__ = ["Holder", "Lease", "Timing", "alone", "holder_of", "remove_unfinished", "unfinished"]
 
 _SUFFIX = ".lease"
+_PARTIAL = ".partial"
 _LONGEST = 200  # bytes of a name that may still grow by a suffix or two; systems take 255
 _SAME_START = 2.0  # seconds by which a process's start may seem to move when the system's clock is set
 _FIRST_PAUSE = 0.01  # seconds
@@ -120,15 +122,14 @@ class _Seen(NamedTuple):
 class Lease:
     """A lease that is held; made by :meth:`take`, ended by :meth:`release` or at the end of a ``with`` block.
 
-    While it is held, a thread touches its file.
+    While it is held, its file is touched.
     """
 
     def __init__(self, place: Path, *, content: bytes, timing: Timing) -> None:
         self._place = place
         self._content = content
-        self._timing = timing
-        self._ended = threading.Event()
-        threading.Thread(target=self._touch, name=f"lease {place.name}", daemon=True).start()
+        self._ended = False
+        _KEEPER.keep(self, every=timing.touch)
 
     @classmethod
     def take(cls, path: Path, *, timing: Timing | None = None) -> Lease | None:
@@ -164,11 +165,12 @@ class Lease:
     @property
     def held(self) -> bool:
         """Whether the lease is still ours; False after its release, or where it expired and was removed."""
-        return not self._ended.is_set() and self._ours()
+        return not self._ended and self._ours()
 
     def release(self) -> None:
         """End the lease. Does nothing where it has ended."""
-        self._ended.set()
+        self._ended = True
+        _KEEPER.leave(self)
         # A file that cannot be removed has expired as soon as this process has ended.
         with contextlib.suppress(OSError):
             if self._ours():
@@ -184,12 +186,71 @@ class Lease:
         seen = _look(self._place)
         return seen is not None and seen.content == self._content
 
-    def _touch(self) -> None:
-        while not self._ended.wait(self._timing.touch):
-            with contextlib.suppress(OSError):  # a server that is away for a moment; the next touch may do
-                if not self._ours():
-                    return
-                os.utime(self._place)
+    def touch(self) -> bool:
+        """Renew it; False where it has ended, or another one stands in its place."""
+        with contextlib.suppress(OSError):  # a server that is away for a moment; the next touch may do
+            if not self.held:
+                return False
+            os.utime(self._place)
+        return True
+
+
+class _Keeper:
+    """One thread for all leases of this process, which touches those that are held for long.
+
+    A thread a lease would cost a short one, such as a cell's, more than everything else.
+    """
+
+    def __init__(self) -> None:
+        self._due: dict[Lease, tuple[float, float]] = {}  # the next touch, and seconds between two
+        self._change = threading.Condition()
+        self._wakes = math.inf
+        self._thread: threading.Thread | None = None
+
+    def keep(self, lease: Lease, *, every: float) -> None:
+        with self._change:
+            due = time.monotonic() + every
+            self._due[lease] = (due, every)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+                self._thread.start()
+            elif due < self._wakes:
+                self._change.notify()
+
+    def leave(self, lease: Lease) -> None:
+        with self._change:
+            self._due.pop(lease, None)
+
+    def _run(self) -> None:
+        while True:
+            with self._change:
+                now = time.monotonic()
+                ripe = [lease for lease, (due, _) in self._due.items() if due <= now]
+                if not ripe:
+                    self._wakes = min((due for due, _ in self._due.values()), default=math.inf)
+                    self._change.wait(None if self._wakes == math.inf else self._wakes - now)
+                    continue
+            for lease in ripe:  # without the lock: a server may take its time
+                kept = lease.touch()
+                with self._change:
+                    if lease in self._due:
+                        every = self._due[lease][1]
+                        self._due[lease] = (time.monotonic() + every, every)
+                        if not kept:
+                            del self._due[lease]
+
+
+_KEEPER = _Keeper()
+
+
+def _forked() -> None:
+    """A forked process holds none of its parent's leases, nor the lock that another thread may have held."""
+    global _KEEPER  # noqa: PLW0603
+    _KEEPER = _Keeper()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @contextlib.contextmanager
@@ -241,6 +302,29 @@ def holder_of(path: Path) -> Holder | None:
     return None if seen is None else _said(seen)
 
 
+def unfinished(path: Path) -> Path:
+    """A name beside a path for what this process writes before it is renamed: ``.ID.HOST-PID.partial``."""
+    return path.with_name(f".{uuid.uuid4().hex}.{_host()}-{os.getpid()}{_PARTIAL}")
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what processes of this machine that are gone have left half-written, under names of :func:`unfinished`.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be read or written.
+    """
+    for path in folder.glob(f"*{_PARTIAL}"):
+        host, _, process = path.name.removesuffix(_PARTIAL).rpartition(".")[-1].rpartition("-")
+        if host == _host() and process.isdigit() and not psutil.pid_exists(int(process)):
+            path.unlink(missing_ok=True)
+
+
+def _host() -> str:
+    return socket.gethostname().replace(".", "_").replace("-", "_")
+
+
 def _place(path: Path) -> Path:
     """The lease's file; a name that is too long for a suffix is replaced by its hash."""
     name = path.name
@@ -255,7 +339,7 @@ def _create(place: Path, content: bytes) -> bool:
     Who was killed between making a file and writing it would leave a lease that says nothing, and bars the way for
     :attr:`Timing.stale` seconds.
     """
-    beside = place.with_name(f".{uuid.uuid4().hex}{_SUFFIX}")
+    beside = unfinished(place)
     try:
         _written(beside, content)
         os.link(beside, place)
@@ -338,7 +422,7 @@ def _alive(holder: Holder) -> bool:
 
 def _now(place: Path) -> float:
     """Seconds of the epoch on the clock of the file system that holds the lease."""
-    probe = place.with_name(f".{uuid.uuid4().hex}{_SUFFIX}")
+    probe = unfinished(place)
     try:
         probe.touch()
         return probe.stat().st_mtime
