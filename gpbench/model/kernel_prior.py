@@ -3,8 +3,8 @@
 Length scales of one part of the kernel have a level in common: log l_d = s + e_d with s ~ N(log sqrt D, 1) and
 e_d ~ N(0, .7²). A level costs little, that inputs differ costs something: a few hundred rows tell which inputs matter
 by chance. With independent log l_d ~ N(log sqrt D, 1) the NLL of held-out rows under ``pep`` is 2 to 3 % higher on
-breast-cancer-wisconsin, heart and diabetis, 5 % on twonorm-gen, the same or higher on 14 of 16 sets of 130 to 1,300 rows
-(splice 4 % and image 2 % lower).
+breast-cancer-wisconsin, heart and diabetis, 5 % on twonorm-gen, the same or higher on 14 of 16 sets of 130 to 1,300
+rows (splice 4 % and image 2 % lower).
 """
 
 from __future__ import annotations
