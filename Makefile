@@ -53,13 +53,12 @@ test-kernel: $(READY) ## the tests of schemes and models under another BLAS kern
 test-kernels: $(READY) ## the same under each kernel that the processor can run, and made-up roundings: minutes
 	$(ONE_THREAD) $(BIN)/python tests/kernels.py $(NUMERICS)
 
-#: Rounds of `make fuzz`, a minute or so each.
-ROUNDS ?= 10
+#: Processor minutes a reader of files.
+MINUTES ?= 10
 
-fuzz: $(READY) ## minutes of drawn and mutated inputs; the same draw of seconds runs in the tests each time
-	for round in $$(seq $(ROUNDS)); do \
-		$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=fuzz || exit 1; \
-	done
+fuzz: $(READY) ## hours of mutated files for each reader, against limits of time and memory; seconds of it run in the tests
+	$(ONE_THREAD) $(BIN)/python -W ignore tests/fuzz.py --minutes $(MINUTES)
+	$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=fuzz
 
 verdicts: $(READY) ## the committed tables judged by today's rule, from their own numbers
 	$(BIN)/python -m gpbench.report.plan.anew results/reproduced

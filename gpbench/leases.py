@@ -48,9 +48,10 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Holder", "Lease", "Timing", "alone", "holder_of"]
+__all__ = ["Holder", "Lease", "Timing", "alone", "holder_of", "remove_unfinished", "unfinished"]
 
 _SUFFIX = ".lease"
+_PARTIAL = ".partial"
 _LONGEST = 200  # bytes of a name that may still grow by a suffix or two; systems take 255
 _SAME_START = 2.0  # seconds by which a process's start may seem to move when the system's clock is set
 _FIRST_PAUSE = 0.01  # seconds
@@ -301,6 +302,29 @@ def holder_of(path: Path) -> Holder | None:
     return None if seen is None else _said(seen)
 
 
+def unfinished(path: Path) -> Path:
+    """A name beside a path for what this process writes before it is renamed: ``.ID.HOST-PID.partial``."""
+    return path.with_name(f".{uuid.uuid4().hex}.{_host()}-{os.getpid()}{_PARTIAL}")
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what processes of this machine that are gone have left half-written, under names of :func:`unfinished`.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be read or written.
+    """
+    for path in folder.glob(f"*{_PARTIAL}"):
+        host, _, process = path.name.removesuffix(_PARTIAL).rpartition(".")[-1].rpartition("-")
+        if host == _host() and process.isdigit() and not psutil.pid_exists(int(process)):
+            path.unlink(missing_ok=True)
+
+
+def _host() -> str:
+    return socket.gethostname().replace(".", "_").replace("-", "_")
+
+
 def _place(path: Path) -> Path:
     """The lease's file; a name that is too long for a suffix is replaced by its hash."""
     name = path.name
@@ -315,7 +339,7 @@ def _create(place: Path, content: bytes) -> bool:
     Who was killed between making a file and writing it would leave a lease that says nothing, and bars the way for
     :attr:`Timing.stale` seconds.
     """
-    beside = place.with_name(f".{uuid.uuid4().hex}{_SUFFIX}")
+    beside = unfinished(place)
     try:
         _written(beside, content)
         os.link(beside, place)
@@ -398,7 +422,7 @@ def _alive(holder: Holder) -> bool:
 
 def _now(place: Path) -> float:
     """Seconds of the epoch on the clock of the file system that holds the lease."""
-    probe = place.with_name(f".{uuid.uuid4().hex}{_SUFFIX}")
+    probe = unfinished(place)
     try:
         probe.touch()
         return probe.stat().st_mtime

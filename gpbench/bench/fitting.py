@@ -71,6 +71,7 @@ def fit_rows(
         From the scheme.
     """
     choice.method.check_task(task, "these rows")
+    choice.method.ready()
     scheme = choice.method.build(choice.settings)
     likelihood = scheme.likelihood_for(task, classes)
     if choice.origin is not None:

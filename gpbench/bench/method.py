@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, is_dataclass, replace
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,22 @@ class Method:
             raise PluginError(f"the scheme of method {self.id} must be a dataclass; got {found!r}")
         return found
 
+    def ready(self) -> None:
+        """Import all that training needs, so that no clock counts it: the scheme, and the ``libraries`` that it names.
+
+        Raises
+        ------
+        UsageError
+            An optional dependency is missing.
+        PluginError
+            The scheme or one of its libraries cannot be imported.
+        """
+        for name in getattr(self.load(), "libraries", ()):
+            try:
+                import_module(name)
+            except ImportError as error:
+                raise PluginError(f"{name}, with which method {self.id} trains, cannot be imported: {error}") from error
+
     def _imported(self) -> Any:
         assert isinstance(self.scheme, str)
         module, _, name = self.scheme.partition(":")
@@ -149,11 +166,7 @@ class Method:
 
     def settings(self) -> dict[str, Setting]:
         """Settings by name, with this method's defaults."""
-        found = {}
-        for each in settings_of(self.load()):
-            default = self.preset.get(each.name, each.default)
-            found[each.name] = each if default == each.default else _with_default(each, default)
-        return found
+        return dict(_settings(self, self.load()))
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Every setting with its value.
@@ -211,6 +224,15 @@ def origin_name(settings: Mapping[str, Any]) -> str | None:
     """The METHOD of ``hyperparameters = from:METHOD``; None where the hyper-parameters are not another method's."""
     word, colon, name = str(settings.get("hyperparameters", "")).partition(":")
     return name if colon and word == "from" else None
+
+
+@cache  # plans ask thousands of times
+def _settings(owner: Method, scheme: type) -> dict[str, Setting]:
+    found = {}
+    for each in settings_of(scheme):
+        default = owner.preset.get(each.name, each.default)
+        found[each.name] = each if default == each.default else _with_default(each, default)
+    return found
 
 
 def _value(owner: Method, one: Setting, given: Mapping[str, Any]) -> Any:

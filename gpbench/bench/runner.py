@@ -228,7 +228,7 @@ class _Attempt:
 
     def run(self) -> Outcome:
         spec, task = self.task.spec, self.task
-        task.method.load()  # what the scheme imports may hold threads of its own, which must be there to be held
+        task.method.ready()  # what is imported may hold threads of its own, which must be there to be held
         with one_pool_size(task.threads), bounded_memory(task.bounds.memory_mb):
             GAUGE.begin()
             if spec.origin is not None and task.learned is None:

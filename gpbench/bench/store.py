@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 import stat
 from collections import Counter
 from contextlib import contextmanager, suppress
@@ -27,12 +26,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 
 from gpbench.bench.cell import FORMAT
 from gpbench.bench.result import LARGEST, FormatError, Result
 from gpbench.errors import StoreError, reason
-from gpbench.leases import Lease, alone, holder_of
+from gpbench.leases import Lease, alone, holder_of, remove_unfinished, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -263,10 +261,7 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write(self.folder / "probe", b"")
             (self.folder / "probe").unlink(missing_ok=True)
-            for path in self.folder.glob("*.partial"):
-                host, _, process = path.name.removesuffix(".partial").rpartition(".")[-1].rpartition("-")
-                if host == _host() and process.isdigit() and not psutil.pid_exists(int(process)):
-                    path.unlink(missing_ok=True)
+            remove_unfinished(self.folder)
             for path in self.folder.glob("*.lease"):
                 if (lease := Lease.take(path.with_suffix(""))) is not None:  # its holder is gone
                     lease.release()
@@ -274,7 +269,7 @@ class Store:
             raise self._error("write", error) from error
 
     def _write(self, path: Path, content: bytes, *, sync: bool = False) -> None:
-        partial = path.with_name(f"{path.name}.{_host()}-{os.getpid()}.partial")
+        partial = unfinished(path)
         try:
             with partial.open("wb") as file:
                 file.write(content)
@@ -395,7 +390,3 @@ def _readable(folder: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _host() -> str:
-    return socket.gethostname().replace(".", "_").replace("-", "_")

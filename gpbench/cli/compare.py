@@ -69,8 +69,11 @@ def command(
     best NLL. Over data sets, of which those that share rows count once: Wilcoxon's signed-rank test, average ranks with
     the critical difference, shares of wins, and performance profiles.
 
+    Of several settings that a method ran with, METHOD:name=value,name=value chooses.
+
     \b
     gpbench compare x-gpc svgpc
+    gpbench compare x-gpc:inducing=50 x-gpc:inducing=100
     gpbench compare x-gpc svgpc linear -d german -d electricity --output comparison
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
@@ -79,7 +82,7 @@ def command(
     from gpbench.report.compare.comparison import SHOWN, compare  # noqa: PLC0415
     from gpbench.report.compare.display import comparison_text  # noqa: PLC0415
     from gpbench.report.compare.significance import ROPE  # noqa: PLC0415
-    from gpbench.report.sources import beside, choose, read_cells  # noqa: PLC0415
+    from gpbench.report.sources import beside, choose, method_of, read_cells  # noqa: PLC0415
 
     columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     paths = runs or (load_config().store,)
@@ -92,7 +95,8 @@ def command(
     if not cells:
         raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
     chosen = choose(cells, datasets=datasets, methods=methods, split=split, processor=processor)
-    found = compare(chosen, methods=methods, rope=ROPE if rope is None else rope)
+    ids = [method_of(name)[0] for name in methods]
+    found = compare(chosen, methods=ids, rope=ROPE if rope is None else rope)
     text = comparison_text(found, format=form, metrics=columns, width=width() if output is None else None)
     if output is None:
         echo(json.dumps(found.json(), indent=1) if as_json else text, nl=as_json, content=as_json or form != "text")

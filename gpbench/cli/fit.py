@@ -33,7 +33,10 @@ __all__ = ["command"]
 )  # fmt: skip
 @click.option("--inducing", metavar="100|3%|all", help="Number of inducing points.")
 @click.option("--batch-size", metavar="B", help="Rows of a mini-batch.")
-@click.option("--kernel", metavar="K", help="se, se-ard, matern32-ard, linear-ard, or a sum with +.")
+@click.option(
+    "--kernel", metavar="K",
+    help="se, se-ard, matern12, matern12-ard, matern32, matern32-ard, linear-ard, quadratic, or a sum with +.",
+)  # fmt: skip
 @click.option("--likelihood", metavar="L", help="In place of the method's own.")
 @click.option(
     "--set",

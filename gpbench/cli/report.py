@@ -43,7 +43,7 @@ __all__ = ["command"]
     multiple=True,
     metavar="M",
     shell_complete=method_names,
-    help="Only this method; may be repeated.",
+    help="Only this method, with these settings where M:name=value says so; may be repeated.",
 )
 @click.option("--processor", metavar="CPU", help="Only cells that ran on this processor (a part of its name).")
 @click.option(
@@ -87,7 +87,7 @@ def command(
 
     RUNS are results folders, stored cells, or files of JSON that `gpbench run --json` printed; without any, the store.
     The table is printed unless --output says where it goes. In a folder it is table.txt (.csv, .md, .tex) beside
-    nll.png and error.png, the curves over training time.
+    nll.png and error.png, the curves over training time, and curves.csv, the points that they go through.
 
     \b
     gpbench report wenzel2019/table1

@@ -19,7 +19,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from gpbench.data.web import BrokenError, DownloadError, Patience, shown
-from gpbench.leases import alone
+from gpbench.leases import alone, remove_unfinished
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,6 +141,7 @@ def download(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(target.name + ".part")
+        remove_unfinished(target.parent)
         with alone(part):
             if target.exists() and expected.sha256 and expected.problem(target) is None:
                 return False  # another process brought it while this one waited

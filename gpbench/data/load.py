@@ -22,7 +22,7 @@ from gpbench.data.fetch import Attempts, Copy, Found, Places, accept, cannot_be_
 from gpbench.data.prepared import open_prepared, outdated
 from gpbench.data.recipe import Recipe
 from gpbench.errors import DataError, GpbenchError, GpbenchWarning, UsageError
-from gpbench.leases import alone
+from gpbench.leases import alone, remove_unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -178,6 +178,7 @@ def _once(
         return found
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(place.parent)
         with alone(place, waiting=waiting):
             damaged = list(attempts.lines)
             if (found := _already(home, attempts)) is not None:

@@ -157,10 +157,12 @@ def _by_name(block: pd.DataFrame, record: Preparation, source: str) -> pd.DataFr
         table = block.set_axis(list(record.columns), axis=1)
         table.attrs = attrs
         return table
-    absent = [name for name in wanted if name not in names]
+    found = set(names)
+    absent = [name for name in wanted if name not in found]
     if absent:
         raise DataError(f"{source}: expected the columns {_some(wanted)}; {_some(absent)} not among {_some(names)}")
-    twice = [name for name, count in Counter(names).items() if count > 1 and name in wanted]
+    needed = set(wanted)
+    twice = [name for name, count in Counter(names).items() if count > 1 and name in needed]
     if twice:
         raise DataError(f"{source}: column names must differ; more than one is named {_some(twice)}")
     table = block.set_axis(names, axis=1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.run import Shown
     from gpbench.bench.result import Result
 
-__all__ = ["Group", "distinct", "group_cells", "natural", "processors_of"]
+__all__ = ["Group", "distinct", "facts_of", "group_cells", "natural", "processors_of"]
 
 #: Stands for a setting that a cell does not have.
 _UNSET = "unset"
@@ -196,7 +196,7 @@ def _method_labels(cells: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]
     likelihood, within a data set only and where no setting names it: it follows from the task.
     """
     stages: list[tuple[list[Hashable], list[Mapping[str, str]]]] = [
-        ([None] * len(cells), [_own_facts(cell) for cell in cells]),
+        ([None] * len(cells), [facts_of(cell) for cell in cells]),
         (
             [cell.origin.method if cell.origin else None for cell in cells],
             [_origin_facts(each.origin) for each in cells],
@@ -217,7 +217,8 @@ def _method_labels(cells: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]
     return list(zip(names, map(_without_echo, labels, details, cells), strict=True))
 
 
-def _own_facts(cell: Result) -> dict[str, str]:
+def facts_of(cell: Result) -> dict[str, str]:
+    """Settings, limits (``limits.seconds``) and version of a cell, as labels of methods show them."""
     return (
         {name: _words(value) for name, value in cell.settings.items()}
         | {f"limits.{name}": _words(value) for name, value in cell.limits.description().items()}

@@ -106,7 +106,7 @@ def publish(
 def _folder(
     cells: Sequence[Result], folder: Path, form: str, spread: str, metrics: Sequence[str]
 ) -> tuple[list[Path], list[str]]:
-    from gpbench.report.figures.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
+    from gpbench.report.figures.curves import curves_csv, save_curves  # noqa: PLC0415  # matplotlib is heavy
 
     text = folder / f"table{ENDINGS[form]}"
     write_atomically(text, table(summarise(cells), format=form, metrics=metrics))
@@ -118,4 +118,7 @@ def _folder(
             written.append(picture)
         except UsageError as error:  # the table stands, whether or not its cells can share an axis
             problems.append(f"{picture} is not drawn: {error}")
+    if len(written) > 1:
+        written.append(folder / "curves.csv")
+        write_atomically(written[-1], curves_csv(cells, spread=spread))
     return written, problems

@@ -13,13 +13,13 @@ from gpbench.bench.result import Result
 from gpbench.bench.store import Store
 from gpbench.data.splits import Protocol
 from gpbench.errors import StoreError, UsageError, reason, unknown_name
-from gpbench.report.groups import processors_of
+from gpbench.report.groups import facts_of, natural, processors_of
 from gpbench.report.scores import Calibration, stored_calibration, with_scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["beside", "calibrations", "choose", "read_cells", "reference_words"]
+__all__ = ["beside", "calibrations", "choose", "method_of", "read_cells", "reference_words"]
 
 
 def read_cells(paths: Iterable[Path], *, scored: bool = False) -> tuple[list[Result], list[str]]:
@@ -152,7 +152,7 @@ def choose(
     ----------
     cells : sequence of Result
     datasets, methods : sequence of str
-        Ids.
+        Ids; a method's may go on with settings, limits or a version, such as ``x-gpc:inducing=50,limits.seconds=10``.
     split : str or None
         A protocol's text.
     processor : str or None
@@ -163,14 +163,18 @@ def choose(
     UsageError
         A name that no cell bears; the message gives the nearest.
     """
-    for kind, field, names in (("data set", "dataset", datasets), ("method", "method", methods)):
+    wanted_methods = [method_of(name) for name in methods]
+    for kind, field, names in (
+        ("data set", "dataset", datasets),
+        ("method", "method", [each for each, _ in wanted_methods]),
+    ):
         known = {getattr(cell, field) for cell in cells}
         for name in names:
             if name not in known:
                 raise UsageError(f"no results: {unknown_name(kind, name, known)}")
-    chosen = [
-        cell for cell in cells if (not datasets or cell.dataset in datasets) and (not methods or cell.method in methods)
-    ]
+    chosen = [cell for cell in cells if not datasets or cell.dataset in datasets]
+    if methods:
+        chosen = _of_methods(chosen, wanted_methods)
     if split is not None:
         protocols = {cell.split.protocol for cell in chosen}
         wanted_split = Protocol.parse(split).text
@@ -184,6 +188,50 @@ def choose(
     if not wanted:
         raise UsageError(f"no results of a processor {processor!r}; there are: {'; '.join(cpus)}")
     return [cell for cell in chosen if cell.cpu in wanted]
+
+
+def method_of(text: str) -> tuple[str, dict[str, str]]:
+    """A method's id and the settings that are asked for with it: of ``x-gpc:inducing=50``.
+
+    Raises
+    ------
+    UsageError
+        What follows the colon is no ``name=value`` with commas between.
+    """
+    name, colon, rest = text.partition(":")
+    pairs = [part.partition("=") for part in rest.split(",")] if colon else []
+    if not all(key.strip() and equals and value.strip() for key, equals, value in pairs):
+        raise UsageError(f"expected METHOD or METHOD:name=value,name=value; got {text!r}")
+    return name, {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _of_methods(cells: Sequence[Result], wanted: Sequence[tuple[str, dict[str, str]]]) -> list[Result]:
+    """The cells of any of these methods with these settings."""
+    facts = {id(cell): facts_of(cell) for cell in cells}
+    chosen: set[int] = set()
+    for name, asked in wanted:
+        left = [cell for cell in cells if cell.method == name]
+        for key, value in asked.items():
+            known = {each for cell in left for each in facts[id(cell)]}
+            if left and key not in known:
+                raise UsageError(f"no results: {unknown_name(f'setting (of {name})', key, known)}")
+            values = {facts[id(cell)].get(key, "unset") for cell in left}
+            left = [cell for cell in left if _same(facts[id(cell)].get(key), value)]
+            if values and not left:
+                there = ", ".join(sorted(values, key=natural))
+                raise UsageError(f"no results of {name} with {key}={value}; there are: {there}")
+        chosen.update(map(id, left))
+    return [cell for cell in cells if id(cell) in chosen]
+
+
+def _same(has: str | None, asked: str) -> bool:
+    """Whether a value is the one that was typed: ``0.10`` is 0.1."""
+    if has is None or has == asked:
+        return has is not None
+    try:
+        return float(has) == float(asked)
+    except ValueError:
+        return False
 
 
 def _cells_of_file(path: Path) -> tuple[list[Result], Store]:

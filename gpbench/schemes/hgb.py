@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from gpbench.model.classes import ClassPosterior
 from gpbench.model.posterior import register_posterior
@@ -26,6 +25,8 @@ from gpbench.schemes.tuning import Opponent, Trained, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
     from gpbench.model.rows import Array, Labels
     from gpbench.schemes.base import Fit, OnStep
@@ -63,6 +64,7 @@ class HGB(Opponent):
     max_rows: int = setting(1_000_000, "random rows that are used at most; all of them are held in memory", minimum=10)
 
     name: ClassVar[str] = "hgb"
+    libraries: ClassVar[tuple[str, ...]] = ("sklearn.ensemble",)
 
     def train(self, X: Array, y: Labels, *, classes: int, rng: np.random.Generator, on_step: OnStep) -> Fit:
         """Train; an iteration is a model that is trained."""
@@ -82,6 +84,8 @@ class HGBTraining(Tuning[HGB]):
 
     def fit(self, candidate: HGB, X: Array, y: Labels, *, validation: tuple[Array, Labels] | None) -> Trained[HGB]:
         """Boosting; cut where the validation rows' NLL is least."""
+        from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - see Opponent
+
         absent = np.bincount(y, minlength=self.classes) == 0
         if (~absent).sum() == 1:
             trees = BoostedTrees.constant(X.shape[1], absent=absent, rows=len(y))

@@ -13,8 +13,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from gpbench.errors import UsageError
 from gpbench.model.classes import rows_in_memory
@@ -130,10 +128,13 @@ class Tuning(Training, Generic[S]):
 class Opponent(ABC):
     """A scheme that is no Gaussian process: a library's model of class probabilities, trained on rows in memory.
 
-    A subclass is a frozen dataclass of settings with a ``name``; ``max_rows`` is one of them.
+    A subclass is a frozen dataclass of settings with a ``name``; ``max_rows`` is one of them. What it trains with
+    takes longer to import than many a model to train, and whoever only lists settings does without: ``libraries`` are
+    what the harness imports before its clock runs.
     """
 
     name: ClassVar[str]
+    libraries: ClassVar[tuple[str, ...]] = ("sklearn.linear_model",)
     max_rows: int
 
     def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
@@ -210,6 +211,9 @@ def logistic(X: Array, y: Labels, *, classes: int, penalty: float, max_iteration
         In nats; 0: none.
     max_iterations : int
     """
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - see Opponent
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
     present = np.flatnonzero(np.bincount(y, minlength=classes))
     weights, bias = np.zeros((classes, X.shape[1])), np.zeros(classes)
     if len(present) == 1:

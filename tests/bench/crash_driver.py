@@ -74,7 +74,7 @@ def kill_processes(folder, whole, *, kills, chance):
         while not list(store.glob("*.json")) and time.perf_counter() - began < 60.0:
             time.sleep(0.01)  # a kill while the worker still imports finds nothing to lose
         time.sleep(wait)
-        workers = [each for each in psutil.Process(child).children() if each.status() != psutil.STATUS_ZOMBIE]
+        workers = [each for each in psutil.Process(child).children() if lives(each)]
         if victim == "group":
             os.killpg(child, signal.SIGKILL)
         elif victim == "parent" or not workers:
@@ -83,13 +83,20 @@ def kill_processes(folder, whole, *, kills, chance):
             chance.choice(workers).kill()
         os.waitpid(child, 0)
         _, alive = psutil.wait_procs(workers, timeout=60)
-        assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE], "a worker outlived its sweep"
+        assert not [each for each in alive if lives(each)], "a worker outlived its sweep"
         check_files(store)
         failed = [each for each in Store(store).results() if not each.finished]
         assert len(failed) <= (victim == "worker"), "a worker takes its own cell alone"
         finish(TASKS, store, whole)
         hits += 1
     return hits
+
+
+def lives(process):
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def write(outcomes, folder, line):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from bench_fakes import spec
 
+from gpbench import leases
 from gpbench.bench import store as store_module
 from gpbench.bench.cell import canonical
 from gpbench.bench.result import Problem, Result
@@ -326,7 +327,7 @@ def test_temporary_files_of_dead_processes_go_and_those_of_live_ones_stay(store)
     if dead == 0:
         os._exit(0)
     os.waitpid(dead, 0)
-    host = store_module._host()
+    host = leases._host()
     names = {"gone": f"a.json.{host}-{dead}.partial", "live": f"b.npz.{host}-{os.getppid()}.partial",
              "elsewhere": f"c.json.{host}x-{dead}.partial"}  # fmt: skip
     for name in names.values():

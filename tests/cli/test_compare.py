@@ -14,11 +14,22 @@ from gpbench.config import load_config
 ARRAYS = {"test_probabilities": np.array([[0.9, 0.1], [0.4, 0.6]]), "y_test": np.array([0, 0])}
 
 
-def result(method, dataset="german", index=0, *, nll=0.5, seconds=1.0, status="ok", cpu="Zen 4", protocol="folds:10"):
+def result(
+    method,
+    dataset="german",
+    index=0,
+    *,
+    nll=0.5,
+    seconds=1.0,
+    status="ok",
+    cpu="Zen 4",
+    protocol="folds:10",
+    settings=None,
+):
     spec = CellSpec(
         method=method,
         version=1,
-        settings={},
+        settings=settings or {},
         limits=Limits(),
         dataset=dataset,
         checksum="c" * 64,
@@ -102,6 +113,26 @@ def test_tables_for_people(three):
     assert [any(line.startswith(head) for line in done.stdout.splitlines()) for head in heads] == [True] * 7
     assert "german    folds:10  x-gpc   2       0.3750 *" in done.stdout
     assert "x-gpc - svgpc  2       -0.1250 [" in done.stdout
+
+
+def test_one_variant_of_a_method_is_chosen(put):
+    for inducing, better in ((20, 0.0), (50, 0.125), (100, 0.25)):
+        settings = {"inducing": str(inducing), "rate": 0.1}
+        put(*(result("x-gpc", index=index, nll=0.5 - better, settings=settings) for index in range(2)))
+    put(*(result("svgpc", index=index, nll=0.5) for index in range(2)))
+    done = compare("x-gpc:inducing=20", "x-gpc:inducing=100,rate=0.10", "--json")
+    labels = [each["label"] for each in json.loads(done.stdout)["contenders"]]
+    assert labels == ["x-gpc (inducing=20)", "x-gpc (inducing=100)"]
+    done = compare("svgpc", "x-gpc:inducing=100", "--json")
+    assert [each["label"] for each in json.loads(done.stdout)["contenders"]] == ["svgpc", "x-gpc"]
+    for words, message in (
+        ("x-gpc:inducing=7", "no results of x-gpc with inducing=7; there are: 20, 50, 100"),
+        ("x-gpc:inducin=20", "unknown setting (of x-gpc) 'inducin'"),
+        ("x-gpc:20", "expected METHOD or METHOD:name=value,name=value; got 'x-gpc:20'"),
+    ):
+        done = compare(words, "svgpc")
+        assert done.exit_code == 2
+        assert message in done.stderr
 
 
 def test_metrics_and_data_sets_are_chosen(three):

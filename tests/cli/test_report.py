@@ -246,8 +246,8 @@ def test_a_folder_holds_table_and_pictures(results, tmp_path):
     done = report("--output", tmp_path / "out", "--format", "latex", "-d", "wine")
     assert done.exit_code == 0
     found = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert found == ["error.pdf", "error.png", "nll.pdf", "nll.png", "table.tex"]
-    written = ("table.tex", "nll.png", "nll.pdf", "error.png", "error.pdf")
+    assert found == ["curves.csv", "error.pdf", "error.png", "nll.pdf", "nll.png", "table.tex"]
+    written = ("table.tex", "nll.png", "nll.pdf", "error.png", "error.pdf", "curves.csv")
     assert done.stdout.splitlines() == [str(tmp_path / "out" / name) for name in written]
 
 

@@ -176,10 +176,12 @@ def test_figures_are_written_as_pdf_too(place):
     for ending, start in starts.items():
         assert (folder / f"curves.{ending}").read_bytes().startswith(start)
     done = gpbench("report", "mine.toml", "--quick", "--format", "latex", "--output", "there")
-    assert done.stdout.splitlines() == [f"there/{name}" for name in ("curves.png", "curves.pdf", "provenance.json")]
+    assert done.stdout.splitlines() == [
+        f"there/{name}" for name in ("curves.png", "curves.pdf", "curves.csv", "provenance.json")
+    ]
     done = gpbench("report", "--format", "latex", "--output", "paper", "-d", "breast-cancer-wisconsin")
     assert sorted(each.name for each in (place.path / "paper").iterdir()) == [
-        *("error.pdf", "error.png", "nll.pdf", "nll.png", "table.tex")
+        *("curves.csv", "error.pdf", "error.png", "nll.pdf", "nll.png", "table.tex")
     ]
 
 

@@ -51,6 +51,37 @@ def test_a_method_is_shown_without_packages_that_it_does_not_use(imported):
     assert heavy(modules) == set()
 
 
+def test_what_there_is_to_run_is_listed_without_packages_that_only_running_needs(imported):
+    modules = imported("list")
+    assert {"gpbench.schemes.tuning", "gpbench.bench.plan.estimate"} <= modules  # of every scheme, and every plan
+    assert heavy(modules) == set()
+
+
+def test_what_a_scheme_trains_with_is_imported_before_the_clock_runs():
+    """The clock begins when ``fit`` is called."""
+    for scheme in ("hgb:HGB", "linear:Linear", "rff:RFF"):
+        module, name = scheme.split(":")
+        program = f"""
+import sys
+from gpbench.bench.fitting import fit_rows
+from gpbench.bench.choices import Choice
+from gpbench.bench.methods import method
+from gpbench.schemes.{module} import {name}
+import numpy as np
+def fit(self, X, y, **others):
+    before = set(sys.modules)
+    true(self, X, y, **others)
+    print(sorted(each for each in set(sys.modules) - before if each.startswith("sklearn")))
+    raise SystemExit
+true, {name}.fit = {name}.fit, fit
+assert "sklearn" not in sys.modules
+chosen = Choice(method("{module}"), method("{module}").resolve({{}}))
+fit_rows(chosen, np.arange(40.0).reshape(20, 2), np.arange(20) % 2, task="binary", classes=2, seed=0)
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "[]", scheme
+
+
 def test_prepared_data_are_split_and_trained_on_without_packages_that_neither_uses(imported):
     assert "pandas" in heavy(imported("fetch", "twonorm-gen:300"))  # preparing needs it, and this test would see it
     modules = imported("run", "-m", "x-gpc", "-d", "twonorm-gen:300", "--folds", "2", "--max-iterations", "3")

@@ -22,6 +22,8 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "n
 """What stands for a missing value unless the caller says otherwise."""
 
 # Each character belongs to one part of the pattern alone, so that a long text is answered in linear time.
+_AROUND = " \t\n\r\v\f\u00a0\u2009\u202f\u3000"
+"""What `float` leaves out around a number; `str.strip` would take separators such as 0x1e, too."""
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SAMPLE_LINES = 100
@@ -64,7 +66,7 @@ class Dialect:
 
 def is_number(text: str) -> bool:
     """Whether a text is a number (underscores and hexadecimal digits are no part of one)."""
-    return _NUMBER.fullmatch(text.strip()) is not None
+    return _NUMBER.fullmatch(text.strip(_AROUND)) is not None
 
 
 def split_line(line: bytes, dialect: Dialect, *, where: str) -> list[str]:
@@ -140,6 +142,8 @@ def detect(block: Block, *, delimiter: str | None, header: bool | None, names: S
         if b'"' not in line:
             too_wide(line.count(dialect.delimiter.encode()) + 1, where=f"{block.name}, line {number}")
     rows = [split_line(line, dialect, where=f"{block.name}, line {number}") for number, line in sample]
+    for (number, _), row in zip(sample, rows, strict=True):
+        too_wide(len(row), where=f"{block.name}, line {number}")
     _refuse_comment(sample[0], rows, block.name)
     named, doubt = (header, "") if header is not None else (False, "") if names is not None else _first_names(rows)
     body = rows[1:] if named and len(rows) > 1 else rows

@@ -44,7 +44,7 @@ from gpbench.report.files import write_atomically
 from gpbench.report.groups import Group, disturbed_words, group_cells
 from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
-from gpbench.report.text import printable
+from gpbench.report.text import csv_text, printable
 from gpbench.report.traces import SPREADS, Curve, curve_of, in_digits
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.bench.result import Result
 
-__all__ = ["METRICS", "figure", "hyperparameter_table", "render", "save_curves"]
+__all__ = ["METRICS", "curves_csv", "figure", "hyperparameter_table", "render", "save_curves"]
 
 #: Metric -> label of its axis.
 METRICS = {**{name: AXIS_LABELS[name] for name in ("nll", "error", "accuracy")}, "bound": "objective (nats)"}
@@ -129,6 +129,22 @@ def save_curves(
     """
     check_ending(path)  # before anything is drawn
     save_figure(figure(cells, metric, spread=spread), path)
+
+
+def curves_csv(cells: Iterable[Result], metric: str | Sequence[str] = ("nll", "error"), *, spread: str = "2se") -> str:
+    """What :func:`figure` draws, as csv: a row a point, with the band's half width; nothing where it is not known."""
+    metrics = (metric,) if isinstance(metric, str) else tuple(metric)
+    rows: list[list[object]] = [
+        ["dataset", "split", "metric", "method", "splits", "train_seconds", "mean", f"band_{spread}"]
+    ]
+    for group in group_cells(cells):
+        for name in metrics if group.finished else ():
+            curve = curve_of(group, name, spread=spread)
+            what = (group.dataset_label, group.split, name, group.method_label, curve.splits)
+            bands = [np.nan] * len(curve.mean) if curve.band is None else curve.band
+            points = zip(curve.seconds, curve.mean, bands, strict=True)
+            rows += [[*what, *(float(each) if np.isfinite(each) else None for each in point)] for point in points]
+    return csv_text(rows)
 
 
 def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: Sequence[str], *, head: str) -> Figure:
@@ -267,7 +283,9 @@ def _across(panels: int, metrics: int) -> int:
 
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
-    """Draw ``curves.png``, and write ``hyperparameters.md`` where the plan says so; see the registry of renderers.
+    """Draw ``curves.png``, write ``curves.csv`` beside it, and ``hyperparameters.md`` where the plan says so.
+
+    See the registry of renderers.
 
     Raises
     ------
@@ -292,6 +310,7 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     drawn = figure(labelled, metrics, spread=plan.spread, head=head, notes=[*cut, *lost, *plan_notes(plan)])
     table = folder / "hyperparameters.md"
     written = {folder / f"curves{ending}": picture_bytes(drawn, ending) for ending in found.pictures}
+    written[folder / "curves.csv"] = curves_csv(labelled, metrics, spread=plan.spread).encode()
     if plan.figure.get("hyperparameters", False):
         written[table] = RENDERERS["markdown"](hyperparameter_table(found.results, stored_arrays(found))).encode()
     for path, content in written.items():

@@ -9,7 +9,7 @@ holds every number in full. Times are left out where they come from different pr
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -207,7 +207,7 @@ def _notes(summary: Sequence[Row], metrics: Sequence[str]) -> list[str]:
     if any(row["nll"]["sd"] is not None for row in summary):
         notes.append("Mean ± standard deviation over splits.")
     notes += _time_notes(summary) if "train_seconds" in metrics else []
-    if limited := [f"{_where(row)} ({words})" for row in summary if (words := _limits(row))]:
+    if limited := _limited(summary):
         notes.append(f"Training ended at a limit, not by convergence: {'; '.join(limited)}.")
     notes += _setting_notes(summary)
     for row in summary:
@@ -281,6 +281,24 @@ def _thread_notes(summary: Sequence[Row]) -> list[str]:
             rows = [_where(row) for row in summary if row["threads"] == [number]]
             notes.append(f"With {number} threads: {'; '.join(rows)}.")
     return notes
+
+
+def _limited(summary: Sequence[Row]) -> list[str]:
+    """Rows that a limit ended, and how often: each of a few, but of many those together that say the same."""
+    spoken = [(row, words) for row in summary if (words := _limits(row))]
+    if len(spoken) <= _MANY:
+        return [f"{_where(row)} ({words})" for row, words in spoken]
+    found = []
+    for words in dict.fromkeys(words for _, words in spoken):
+        same = [row for row, each in spoken if each == words]
+        if len(same) == len(summary):
+            return [f"all rows ({words})"]
+        counts = Counter(row["method_label"] for row in same)
+        whole = [name for name, count in counts.items() if count == sum(row["method_label"] == name for row in summary)]
+        names = [f"all rows of {', '.join(whole)}"] if whole else []
+        names += [_where(row) for row in same if row["method_label"] not in whole]
+        found.append(f"{'; '.join(names)} ({words})")
+    return found
 
 
 def _limits(row: Row) -> str:

@@ -142,6 +142,13 @@ def test_broken_files_name_the_line(name):
     assert "table.csv" in str(caught.value)
 
 
+@pytest.mark.parametrize("quoted", [b"", b'"a",'])
+def test_a_line_that_is_too_wide_is_refused_before_it_is_parsed(quoted, monkeypatch):
+    monkeypatch.setattr("gpbench.data.formats.delimited.Parser", None)
+    with pytest.raises(DataError, match="line 1: expected at most 100,000 columns; got 100,00"):
+        read(quoted + b"1," * 100_000 + b"2\n", header=False)
+
+
 def test_short_lines_are_filled_only_if_asked():
     text = "N1\nN2,a,1\nN3\n"
     with pytest.raises(DataError, match="line 1: expected 3 values; got 1"):

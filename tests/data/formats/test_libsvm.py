@@ -61,6 +61,7 @@ def test_comments_are_no_rows():
         ("1 1:2\nx 1:2\n", "line 2: expected a number as label; got 'x'"),
         ("1 1:2\n\n1,2 1:2\n", "line 3: expected a number as label; got '1,2'"),
         ("1 1:2 2\n", "line 1: expected index:value; got '2'"),
+        ("1 1:2\n-1\x1e\n", "line 2: expected a number as label; got"),
         ("1 1:1_0\n", "line 1: expected a number; got '1_0'"),
         ("1 1:\n", "line 1: expected a number; got ''"),
         ("1 qid:1 1:2\n", "line 1: expected index:value with an integer index; got index 'qid'"),

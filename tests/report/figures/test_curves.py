@@ -1,3 +1,5 @@
+import csv
+import io
 import math
 from dataclasses import replace
 
@@ -9,7 +11,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 from gpbench.errors import StoreError, UsageError
-from gpbench.report.figures.curves import figure, save_curves
+from gpbench.report.figures.curves import curves_csv, figure, save_curves
 from gpbench.report.figures.style import LEGEND_ROW, fit_legend, styles_of, time_limits, value_limits
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import group_cells
@@ -129,6 +131,21 @@ def test_names_are_drawn_as_they_are(make_cell, tmp_path):
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert "a_$b$^{�" in text
     assert "x$y$" in text
+
+
+def test_the_csv_holds_the_points_that_are_drawn(cells):
+    rows = list(csv.DictReader(io.StringIO(curves_csv(cells, "nll", spread="sd"))))
+    (ax,) = figure(cells, "nll", spread="sd").axes
+    drawn = {line.get_label(): line.get_xydata() for line in ax.lines if not line.get_label().startswith("_")}
+    assert drawn
+    for label, points in drawn.items():
+        own = [row for row in rows if row["method"] == label]
+        found = [[float(row["train_seconds"]), float(row["mean"])] for row in own]
+        np.testing.assert_allclose(found, points[: len(found)])  # what is there at once is drawn on to the right
+        assert len(found) == (1 if label == "linear" else len(points))
+    bands = [path.get_extents() for path in (each.get_paths()[0] for each in ax.collections)]
+    top = max(float(row["mean"]) + float(row["band_sd"] or 0.0) for row in rows)
+    assert max(each.y1 for each in bands) == pytest.approx(top)
 
 
 def test_different_processors_do_not_share_an_axis(make_cell):

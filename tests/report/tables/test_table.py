@@ -268,6 +268,21 @@ def test_cells_that_a_limit_ended_are_told(make_cell, form):
     ]
 
 
+def test_many_rows_that_a_limit_ended_are_told_together(make_cell):
+    names = ("a", "b", "c")
+    cells = [
+        make_cell(dataset=dataset, method=method, settings={}, stopped_by="iterations")
+        for dataset in names
+        for method in ("x-gpc", "svgpc")
+    ]
+    said = "Training ended at a limit, not by convergence: {} (iterations 1/1)."
+    assert said.format("all rows") in table(summarise(cells))
+    cells += [make_cell(dataset=dataset, method="linear", settings={}) for dataset in names]
+    cells += [make_cell(dataset="a", method="hgb", settings={}, stopped_by="iterations")]
+    cells += [make_cell(dataset="b", method="hgb", settings={})]
+    assert said.format("all rows of svgpc, x-gpc; hgb on a, folds:10") in table(summarise(cells))
+
+
 def test_converged_cells_need_no_note(make_cell):
     assert "limit" not in table(summarise([make_cell()]))
 
