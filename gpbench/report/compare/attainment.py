@@ -38,6 +38,7 @@ __all__ = [
     "goal_times",
     "median_time",
     "profiles",
+    "stays",
     "timing_fault",
 ]
 
@@ -117,6 +118,16 @@ def arrival(trace: Trace, goal: float) -> float:
         if np.median(values[start : start + _LOOKS]) <= goal:
             return float(trace.seconds[look])
     return math.inf
+
+
+def stays(trace: Trace, goal: float) -> float:
+    """Seconds of the look from which on no median of three looks is above a goal; infinite where the last one is."""
+    values = np.where(np.isfinite(trace.values), trace.values, np.inf)
+    last = max(len(values) - _LOOKS, 0)
+    starts = np.clip(np.arange(len(values)) - 1, 0, last)
+    above = np.flatnonzero([np.median(values[start : start + _LOOKS]) > goal for start in starts])
+    kept = int(above[-1]) + 1 if len(above) else 0
+    return float(trace.seconds[kept]) if kept < len(values) else math.inf
 
 
 def goal_times(arena: Arena, contenders: Sequence[Contender], *, factor: float = FACTOR) -> tuple[Array, Array]:
