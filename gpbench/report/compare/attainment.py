@@ -121,13 +121,13 @@ def arrival(trace: Trace, goal: float) -> float:
 
 
 def stays(trace: Trace, goal: float) -> float:
-    """Seconds of the look from which on no median of three looks is above a goal; infinite where the last one is."""
+    """Seconds of the first look at a goal from which on no median of three looks is above it; infinite where none is."""
     values = np.where(np.isfinite(trace.values), trace.values, np.inf)
-    last = max(len(values) - _LOOKS, 0)
-    starts = np.clip(np.arange(len(values)) - 1, 0, last)
+    starts = np.clip(np.arange(len(values)) - 1, 0, max(len(values) - _LOOKS, 0))
     above = np.flatnonzero([np.median(values[start : start + _LOOKS]) > goal for start in starts])
     kept = int(above[-1]) + 1 if len(above) else 0
-    return float(trace.seconds[kept]) if kept < len(values) else math.inf
+    there = np.flatnonzero(values[kept:] <= goal)
+    return float(trace.seconds[kept + there[0]]) if len(there) else math.inf
 
 
 def goal_times(arena: Arena, contenders: Sequence[Contender], *, factor: float = FACTOR) -> tuple[Array, Array]:

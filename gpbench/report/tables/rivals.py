@@ -40,8 +40,8 @@ _NOTES = (
         "trains. Not on it: loading, looks, and a rival's start-up and compilation, which have a column."
     ),
     (
-        "Goal: 1.02 times the lowest end of any rival on each split, picked afterwards. End: median NLL of the last three "
-        "looks. First: the look at the goal, alone and as the median of three; stays: from there no such median "
+        "Goal: 1.02 times the lowest end of any rival on each split, picked afterwards. End: median NLL of the last "
+        "three looks. First: the look at the goal, alone and as the median of three; stays: from there no such median "
         "is above it."
     ),
     (
@@ -259,13 +259,23 @@ def _text(found: PlanCells, rows: Sequence[Standing], form: str) -> str:
         for cell in found.results
         if not cell.finished
     ]
-    notes = (*_NOTES, *failed, *plan_notes(found.plan))
+    notes = (*_NOTES, *failed, *plan_notes(found.plan), *_not_run(found))
     shown = [_summary(rows), _sets(rows, notes)]
     written = [text(each, None) if form == "text" else RENDERERS[form](each) for each in shown]
     lines = [printable(line) for line in head_notes(found.plan)]
     mark: Callable[[str], str] = {"text": "{}", "markdown": "> {}  ", "latex": "% {}"}[form].format
     head = "\n".join(wrapped(lines, None) if form == "text" else [mark(line) for line in lines]) + "\n"
     return "\n".join([head, *written])
+
+
+def _not_run(found: PlanCells) -> list[str]:
+    """Methods and data sets of the plan that have no cells, in a sentence."""
+    plan = found.plan
+    ran = {cell.shown.name for cell in found.results}
+    sets = {cell.shown.dataset for cell in found.results}
+    labels = [table.label for table in plan.methods if table.name not in ran]
+    labels += [label for label in map(plan.dataset_label, plan.datasets) if label not in sets]
+    return [f"Planned and not run: {'; '.join(labels)}."] if labels else []
 
 
 def _summary(rows: Sequence[Standing]) -> Display:

@@ -64,6 +64,7 @@ def duel(tmp_path, make_cell, plan_cell, found_of):
         ((0.9, 0.4, 0.4, 0.9, 0.9, 0.4, 0.4), 6.0),  # it left again
         ((0.9, 0.4, 0.4, 0.9, 0.9), math.inf),
         ((0.4, 0.4, 0.9, 0.4, 0.4), 1.0),  # one look decides nothing
+        ((0.9, 0.4, 0.4, 0.4), 2.0),  # not before the first look that is there
         ((0.9, 0.5, math.nan, math.nan), math.inf),
     ],
 )
@@ -103,6 +104,13 @@ def test_failed_cells_are_named_and_their_split_left_out(duel, tmp_path):
     method, slow, _ = standings(runs)[:3]
     assert (method.splits, slow.splits) == (1, 1)
     assert "slow on heart, split 2" in render(found, tmp_path)[0].read_text(encoding="utf-8")
+
+
+def test_what_was_planned_and_not_run_is_said(duel, tmp_path):
+    found = duel()
+    found.results[:] = [cell for cell in found.results if cell.shown.name != "other" and cell.shown.dataset == "heart"]
+    words = " ".join(render(found, tmp_path)[0].read_text(encoding="utf-8").split())
+    assert "Planned and not run: other; german." in words
 
 
 @pytest.mark.parametrize("figure", ["", '[figure]\nrivals = ["nobody"]\n'])
