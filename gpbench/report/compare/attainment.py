@@ -121,7 +121,7 @@ def arrival(trace: Trace, goal: float) -> float:
 
 
 def stays(trace: Trace, goal: float) -> float:
-    """Seconds of the first look at a goal from which on no median of three looks is above it; infinite where none is."""
+    """Seconds of the first look at a goal after which no median of three looks is above it; infinite where none is."""
     values = np.where(np.isfinite(trace.values), trace.values, np.inf)
     starts = np.clip(np.arange(len(values)) - 1, 0, max(len(values) - _LOOKS, 0))
     above = np.flatnonzero([np.median(values[start : start + _LOOKS]) > goal for start in starts])
