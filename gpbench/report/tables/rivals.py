@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from statistics import fmean, geometric_mean, median
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ import numpy as np
 from gpbench.errors import UsageError, unknown_name
 from gpbench.report.compare.attainment import FACTOR, arrival, end_of, median_time, stays
 from gpbench.report.files import write_atomically
+from gpbench.report.groups import disturbed_words, processors_of
 from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.lines import text, wrapped
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, Number
@@ -252,6 +253,13 @@ def _times(best: float, own: float) -> float:
     return best / own if math.isfinite(own) and own > 0.0 else 0.0
 
 
+def _untimed(row: Standing) -> Standing:
+    """Without times."""
+    gone = math.nan
+    timeless = replace(row, first=gone, stays=gone, times_first=gone, times_stays=gone)
+    return replace(timeless, seconds=gone, step_us=gone, apart=gone)
+
+
 def _text(found: PlanCells, rows: Sequence[Standing], form: str) -> str:
     failed = [
         f"{cell.shown.method} on {cell.shown.dataset}, split {cell.split.index + 1}: "
@@ -259,7 +267,20 @@ def _text(found: PlanCells, rows: Sequence[Standing], form: str) -> str:
         for cell in found.results
         if not cell.finished
     ]
-    notes = (*_NOTES, *failed, *plan_notes(found.plan), *_not_run(found))
+    finished = [cell for cell in found.results if cell.finished]
+    cpus = processors_of(finished)
+    if len(cpus) > 1:  # times of several do not compare
+        rows = [_untimed(row) for row in rows]
+        clocks = [f"No times are shown: the cells ran on different processors ({'; '.join(cpus)})."]
+    else:
+        clocks = [f"Times were taken on {cpus[0]}." for _ in cpus] + [f"{each}." for each in disturbed_words(finished)]
+    notes = (
+        *_NOTES,
+        *(each[0].upper() + each[1:] for each in clocks),
+        *failed,
+        *plan_notes(found.plan),
+        *_not_run(found),
+    )
     shown = [_summary(rows), _sets(rows, notes)]
     written = [text(each, None) if form == "text" else RENDERERS[form](each) for each in shown]
     lines = [printable(line) for line in head_notes(found.plan)]
@@ -321,7 +342,7 @@ def _sets(rows: Sequence[Standing], notes: tuple[str, ...]) -> Display:
             f"{100 * row.falling:.1f}",
             _seconds(row.seconds),
             NONE if math.isnan(row.step_us) else f"{row.step_us:.0f}",
-            f"{row.apart:.1f}" if row.rival else NONE,
+            f"{row.apart:.1f}" if row.rival and not math.isnan(row.apart) else NONE,
         )
         lines.append(Line((row.dataset, row.label, str(row.splits)), tuple(Number(each) for each in numbers)))
     return Display(
@@ -342,4 +363,6 @@ def _mean_ratio(values: Sequence[float]) -> str:
 
 
 def _seconds(value: float) -> str:
+    if math.isnan(value):
+        return NONE
     return "never" if math.isinf(value) else f"{value:.3g}"

@@ -106,6 +106,14 @@ def test_failed_cells_are_named_and_their_split_left_out(duel, tmp_path):
     assert "slow on heart, split 2" in render(found, tmp_path)[0].read_text(encoding="utf-8")
 
 
+def test_times_of_different_processors_are_not_shown(duel, tmp_path):
+    found = duel()
+    found.results[0].provenance["cpu"] = "another"
+    words = render(found, tmp_path)[0].read_text(encoding="utf-8")
+    assert "No times are shown" in " ".join(words.split())
+    assert " 4.0 " not in words
+
+
 def test_what_was_planned_and_not_run_is_said(duel, tmp_path):
     found = duel()
     found.results[:] = [cell for cell in found.results if cell.shown.name != "other" and cell.shown.dataset == "heart"]
