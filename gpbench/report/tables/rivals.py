@@ -38,7 +38,7 @@ __all__ = ["Run", "Standing", "render", "runs_of", "standings"]
 _NOTES = (
     (
         "On the clock: training, the choice of inducing inputs included, in processor seconds of the process that "
-        "trains. Not on it: loading, looks, and a rival's start-up and compilation, which have a column."
+        "trains. Not on it: loading, looks, and a rival's start-up and compilation, whose wall seconds have a column."
     ),
     (
         "Goal: 1.02 times the lowest end of any rival on each split, picked afterwards. End: median NLL of the last "
