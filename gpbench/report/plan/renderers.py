@@ -110,7 +110,7 @@ RENDERERS: dict[str, Renderer] = {
     ),
     "truth": Renderer("gpbench.report.figures.truth:render", {}),
     "rivals": Renderer(
-        "gpbench.report.tables.rivals:render",
+        "gpbench.report.plan.rivals:render",
         {"rivals": "tables of [methods] that the others are measured against"},
     ),
     "outline": Renderer(

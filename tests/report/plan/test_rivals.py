@@ -9,7 +9,7 @@ from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import read_plan
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import stays
-from gpbench.report.tables.rivals import render, runs_of, standings
+from gpbench.report.plan.rivals import render, runs_of, standings
 from gpbench.report.traces import Trace
 
 PLAN = """
