@@ -109,6 +109,10 @@ RENDERERS: dict[str, Renderer] = {
         },
     ),
     "truth": Renderer("gpbench.report.figures.truth:render", {}),
+    "rivals": Renderer(
+        "gpbench.report.plan.rivals:render",
+        {"rivals": "tables of [methods] that the others are measured against"},
+    ),
     "outline": Renderer(
         "gpbench.report.plan.outline:render",
         {
