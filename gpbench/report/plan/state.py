@@ -13,6 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpbench.bench.plan.plan import DESCRIPTIVE
 from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.bench.plan.run import PlanCells, look_up
 from gpbench.bench.store import Store
@@ -66,12 +67,13 @@ class Experiment:
 
 def count_experiment(found: PlanCells) -> Experiment:
     """Count the cells of one plan."""
-    blocks = entries_of(found.plan, found.results)
+    blocks = entries_of(found.plan, found.results) if found.plan.render not in DESCRIPTIVE else []
     cut = sum(block.cut or 0 for block in blocks)
     judged = [block for block in blocks if block.block.table.counted] if found.plan.render == "table" else []
     return Experiment(
         found.plan.id,
-        expected=sum(block.expected for block in blocks),
+        # Divisions that come with the data are counted by the data alone, which are not opened: one at least.
+        expected=sum(max(block.expected, 1) for block in blocks),
         full=sum(block.finished for block in blocks) - cut,
         cut=cut,
         failed=sum(block.failed for block in blocks),

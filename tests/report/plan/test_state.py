@@ -2,8 +2,10 @@
 
 import pytest
 
+from gpbench.bench.plan.plan import DESCRIPTIVE
+from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.config import checkout
-from gpbench.report.plan.state import Experiment, write_state
+from gpbench.report.plan.state import Experiment, experiments, write_state
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,11 @@ def test_a_state_follows_from_the_counts(full, cut, failed, state):
     one = Experiment("paper/item", expected=10, full=full, cut=cut, failed=failed)
     assert one.state == state
     assert one.missing == 10 - full - cut - failed
+
+
+def test_no_plan_that_runs_something_is_left_out():
+    runs = {name for name in shipped() if find_plan(name).render not in DESCRIPTIVE}
+    assert {one.plan for one in experiments()} == runs
 
 
 @pytest.mark.reference
