@@ -88,7 +88,8 @@ results: $(READY) ## results/reproduced anew, of all plans that have reference r
 	@empty=$$(mktemp -d); failed=""; for file in results/reference/*/*.parquet; do \
 		[ -e "$$file" ] || continue; plan=$${file#results/reference/}; plan=$${plan%.parquet}; echo "== $$plan"; \
 		GPBENCH_RESULTS=$$empty $(BIN)/gpbench report $$plan --output results/reproduced/$$plan || failed="$$failed $$plan"; \
-	done; rmdir $$empty; if [ -n "$$failed" ]; then echo "cannot be made, run them again:$$failed"; exit 1; fi
+	done; rmdir $$empty; $(BIN)/python -m gpbench.report.plan.state results/reproduced || failed="$$failed state"; \
+	if [ -n "$$failed" ]; then echo "cannot be made, run them again:$$failed"; exit 1; fi
 
 # make PAPER-ITEM, for instance make wenzel2019-table1: one table or figure
 define ONE_PLAN
