@@ -45,6 +45,7 @@ RENDERINGS = (
     "outline",
     "truth",
     "rivals",
+    "attainment",
 )
 #: Of these, what runs no cells.
 DESCRIPTIVE = ("contraction", "factors", "outline")
