@@ -44,6 +44,7 @@ RENDERINGS = (
     "factors",
     "outline",
     "truth",
+    "rivals",
     "attainment",
 )
 #: Of these, what runs no cells.

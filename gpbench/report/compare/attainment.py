@@ -40,6 +40,7 @@ __all__ = [
     "goal_times",
     "median_time",
     "profiles",
+    "stays",
     "timing_fault",
 ]
 
@@ -133,6 +134,16 @@ def attained(cell: Result, *, factor: float = FACTOR) -> tuple[float, float, flo
         return math.inf, math.inf, end
     iterations = cell.trace["iteration"] or [cell.metrics.get("iterations") or math.nan]
     return float(iterations[int(np.searchsorted(trace.seconds, seconds))]), seconds, end
+
+
+def stays(trace: Trace, goal: float) -> float:
+    """Seconds of the first look at a goal after which no median of three looks is above it; infinite where none is."""
+    values = np.where(np.isfinite(trace.values), trace.values, np.inf)
+    starts = np.clip(np.arange(len(values)) - 1, 0, max(len(values) - _LOOKS, 0))
+    above = np.flatnonzero([np.median(values[start : start + _LOOKS]) > goal for start in starts])
+    kept = int(above[-1]) + 1 if len(above) else 0
+    there = np.flatnonzero(values[kept:] <= goal)
+    return float(trace.seconds[kept + there[0]]) if len(there) else math.inf
 
 
 def goal_times(arena: Arena, contenders: Sequence[Contender], *, factor: float = FACTOR) -> tuple[Array, Array]:
