@@ -19,7 +19,7 @@ BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/be
 APART := scale peers
 HTML := build/docs
 SITE := build/site
-.PHONY: help demo docs site test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean results reproduce reproduce-quick $(subst /,-,$(PLANS))
+.PHONY: help demo docs site test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean evidence results reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -80,6 +80,9 @@ reproduce: $(READY) ## every table and figure of the papers: days; goes on where
 
 reproduce-quick: $(READY) ## the quick form of each, to see that it runs
 	$(call EVERY_PLAN,--quick)
+
+evidence: $(READY) ## what is left of all plans, by value, into results/reference: OPTIONS="--jobs 2", or --list; may be killed at any moment
+	$(ONE_THREAD) $(BIN)/python -m gpbench.report.evidence.work $(OPTIONS)
 
 results: $(READY) ## results/reproduced and results/README.md anew, from the reference results alone
 	$(BIN)/python -m gpbench.report.evidence results
