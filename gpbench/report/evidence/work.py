@@ -1,8 +1,8 @@
 """``python -m gpbench.report.evidence.work``: the plans' long work, in an order of value, into the reference results.
 
 Each data set of a plan is a ``gpbench reproduce PLAN --datasets ID --reference`` of its own, so that the reference
-results grow data set by data set; a plan whose picture needs all of its cells at once is one command. Nothing is kept here:
-cells are stored as they end, and what is stored or among the reference results is not run again. So the work may be
+results grow data set by data set; a plan whose picture needs all of its cells at once is one command. Nothing is kept
+here: cells are stored as they end, and what is stored or among the reference results is not run again. So it may be
 stopped or killed at any moment and goes on where it was; at most the cells at hand are lost. What has come is committed
 by a person: ``git add results/reference``, then ``make results``.
 
