@@ -25,6 +25,7 @@ from gpbench.report.traces import trace_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpbench.bench.result import Result
     from gpbench.report.compare.pairs import Arena, Contender, Unit
     from gpbench.report.traces import Trace
 
@@ -33,6 +34,7 @@ __all__ = [
     "Attainment",
     "Profile",
     "arrival",
+    "attained",
     "attainment",
     "end_of",
     "goal_times",
@@ -118,6 +120,20 @@ def arrival(trace: Trace, goal: float) -> float:
         if np.median(values[start : start + _LOOKS]) <= goal:
             return float(trace.seconds[look])
     return math.inf
+
+
+def attained(cell: Result, *, factor: float = FACTOR) -> tuple[float, float, float]:
+    """Iterations and seconds until a cell is within ``factor`` of its own end, and that end (nats).
+
+    Infinite where it is not: of a curve that is not finite at its end.
+    """
+    trace = trace_of(cell, "nll")
+    end = end_of(trace.values)
+    seconds = arrival(trace, end + abs(end) * (factor - 1.0))
+    if not math.isfinite(seconds):
+        return math.inf, math.inf, end
+    iterations = cell.trace["iteration"] or [cell.metrics.get("iterations") or math.nan]
+    return float(iterations[int(np.searchsorted(trace.seconds, seconds))]), seconds, end
 
 
 def stays(trace: Trace, goal: float) -> float:

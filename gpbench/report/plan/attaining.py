@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gpbench.errors import UsageError
-from gpbench.report.compare.attainment import FACTOR, arrival, end_of
+from gpbench.report.compare.attainment import FACTOR, attained
 from gpbench.report.files import write_atomically
 from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.plan.claims import claim_words, judge_claims_of
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
 from gpbench.report.text import csv_text, escape_markdown, printable
-from gpbench.report.traces import trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells, PlanResult
 
-__all__ = ["Attained", "attained", "attainments", "render"]
+__all__ = ["Attained", "attainments", "render"]
 
 
 @dataclass(frozen=True)
@@ -79,20 +76,6 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     heads = list(Attained.__dataclass_fields__)
     write_atomically(written[-1], csv_text([heads, *(vars(row).values() for row in rows)]))
     return written
-
-
-def attained(cell: PlanResult, *, factor: float) -> tuple[float, float, float]:
-    """Iterations and seconds until a cell is within ``factor`` of its own end, and that end (nats).
-
-    Infinite where it is not: of a curve that is not finite at its end.
-    """
-    trace = trace_of(cell, "nll")
-    end = end_of(trace.values)
-    seconds = arrival(trace, end + abs(end) * (factor - 1.0))
-    if not math.isfinite(seconds):
-        return math.inf, math.inf, end
-    iterations = cell.trace["iteration"] or [cell.metrics.get("iterations") or math.nan]
-    return float(iterations[int(np.searchsorted(trace.seconds, seconds))]), seconds, end
 
 
 def attainments(plan: Plan, cells: Sequence[PlanResult]) -> list[Attained]:
