@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import special
@@ -105,7 +107,7 @@ def test_expectations_of_the_oracles(read_oracle, name):
 
 
 @pytest.mark.parametrize("C", [2, 3, 7])
-@pytest.mark.parametrize(("rule", "nodes"), [("trapezoid", 100), ("hermite", 20)])
+@pytest.mark.parametrize(("rule", "nodes"), [("adaptive", 100), ("trapezoid", 100), ("hermite", 20)])
 def test_gradients_of_expectations_are_exact_derivatives_of_the_rule(C, rule, nodes):
     model = RobustMax(0.02, rule, nodes)
     mu, var, y = some_moments(12, C, seed=C)
@@ -116,6 +118,61 @@ def test_gradients_of_expectations_are_exact_derivatives_of_the_rule(C, rule, no
         assert g[:, k] == pytest.approx(by_mean / 2e-5, rel=1e-7, abs=1e-9)
         by_var = model.expectations(y, mu, var * (1 + step))[0] - model.expectations(y, mu, var * (1 - step))[0]
         assert h[:, k] == pytest.approx(by_var / (2e-5 * var[:, k]), rel=1e-6, abs=1e-9)
+
+
+def integrated(y, mu, var):
+    """P of one row by adaptive quadrature between breakpoints about each mean."""
+    sd = np.sqrt(var)
+    others = [k for k in range(len(mu)) if k != y]
+
+    def density(x):
+        below = np.prod([special.ndtr((x - mu[k]) / sd[k]) for k in others])
+        return below * np.exp(-0.5 * ((x - mu[y]) / sd[y]) ** 2) / (sd[y] * np.sqrt(2 * np.pi))
+
+    about = mu[:, None] + sd[:, None] * np.array([-9.0, -4.0, -2.0, 0.0, 2.0, 4.0, 9.0])
+    ends = np.unique(np.clip(about, mu[y] - 9 * sd[y], mu[y] + 9 * sd[y]))
+    return sum(quad(density, a, b, epsabs=1e-14)[0] for a, b in pairwise(ends))
+
+
+def rows_of_ratio(ratio, C, *, rows=8):
+    """Rows whose observed class is as much wider than the others, which lie within its spread."""
+    mu, var, y = some_moments(rows, C, seed=C, spread=0.2)
+    scale = np.where(np.arange(C) == y[:, None], ratio, 1.0)
+    return mu * np.sqrt(max(ratio, 1.0)) / 2.0, var * scale, y
+
+
+@pytest.mark.parametrize("C", [2, 3, 6])
+@pytest.mark.parametrize("ratio", [1e-4, 1e-2, 1.0, 10.0, 16.0, 100.0, 1e3, 1e4])
+def test_the_adaptive_rule_holds_at_any_ratio_of_variances(C, ratio):
+    mu, var, y = rows_of_ratio(ratio, C)
+    expected = [integrated(y[i], mu[i], var[i]) for i in range(len(y))]
+    assert argmax_probability(y, mu, var)[0] == pytest.approx(expected, abs=1e-11)
+    if ratio >= 100.0:  # the plain rule does not
+        assert np.abs(argmax_probability(y, mu, var, rule="trapezoid")[0] - expected).max() > 1e-6
+
+
+@pytest.mark.parametrize("C", [2, 3, 6])
+@pytest.mark.parametrize("ratio", [1e-4, 1.0, 10.0, 100.0, 1e4])
+def test_derivatives_of_the_adaptive_rule_hold_at_any_ratio_of_variances(C, ratio):
+    mu, var, y = rows_of_ratio(ratio, C)
+    _, by_mean, by_var = argmax_probability(y, mu, var)
+    sd = np.sqrt(var)
+    for k in range(C):
+        step = 1e-4 * sd * (np.arange(C) == k)
+        found = argmax_probability(y, mu + step, var)[0] - argmax_probability(y, mu - step, var)[0]
+        assert by_mean[:, k] * sd[:, k] == pytest.approx(found / 2e-4, rel=1e-6, abs=1e-7)
+        share = 1e-4 * (np.arange(C) == k)
+        found = argmax_probability(y, mu, var * (1 + share))[0] - argmax_probability(y, mu, var * (1 - share))[0]
+        assert by_var[:, k] * var[:, k] == pytest.approx(found / 2e-4, rel=1e-6, abs=1e-7)
+
+
+def test_rows_with_and_without_panels_keep_their_places():
+    wide, narrow = rows_of_ratio(1e3, 3), rows_of_ratio(1.0, 3)
+    order = np.random.default_rng(0).permutation(16)
+    mixed = argmax_probability(*(np.concatenate([narrow[i], wide[i]])[order] for i in (2, 0, 1)))
+    apart = [argmax_probability(y, mu, var) for mu, var, y in (narrow, wide)]
+    for found, first, second in zip(mixed, *apart, strict=True):
+        assert found == pytest.approx(np.concatenate([first, second])[order], rel=1e-14)
 
 
 def test_the_argmax_probability_is_the_predictive_probability_and_survives_extremes():
@@ -147,7 +204,7 @@ def test_parameters_and_targets_are_checked():
         model.check_targets(np.array([0, 3]), 3)
     with pytest.raises(UsageError, match=r"must lie in \[0, 1\); got 1"):
         RobustMax(1.0)
-    with pytest.raises(UsageError, match="must be one of trapezoid, hermite; got 'simpson'"):
+    with pytest.raises(UsageError, match="must be one of adaptive, trapezoid, hermite; got 'simpson'"):
         RobustMax(0.1, "simpson")
     with pytest.raises(UsageError, match=r"must be in \[2, 10000\]; got 1"):
         argmax_probability(np.array([0]), np.zeros((1, 3)), np.ones((1, 3)), nodes=1)

@@ -73,7 +73,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
-        version=2,
+        version=3,
         checking=_ROBUST_MAX,
     ),
     Method(
@@ -83,7 +83,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.robust_max.vi_mgpc:VIMGPC",
-        version=2,
+        version=3,
         checking=_ROBUST_MAX,
         preset={"learn_epsilon": True},
     ),

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "RobustMax", "argmax_probability", "log_argmax_probabilities"]
 
-RULES = ("trapezoid", "hermite")
+RULES = ("adaptive", "trapezoid", "hermite")
 """Quadrature rules of :func:`argmax_probability`."""
 
 BLOCK_VALUES = 1 << 17
@@ -56,6 +56,12 @@ TRAPEZOID_SPAN = 10.0
 """The trapezoid's nodes lie on [-10, 10] standard deviations, as in the code released with villacampa2017."""
 NEGLIGIBLE = 1e-17
 """Nodes with a smaller weight are left out: a sixth of 100, and no digit changes."""
+FINEST_STEP = 0.84
+"""The trapezoid's error is e^-28 where its step is no longer than this over √(1 + Σ_k v_y / v_k)."""
+OWN_BREAKS = np.array([-8.5, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0, 8.5])
+"""Breakpoints of the panels, in standard deviations of the observed class."""
+OTHER_BREAKS = np.array([-7.0, -5.0, -3.0, -1.5, 0.0, 1.5, 3.0, 5.0, 7.0])
+"""And about where each other class has its mean, in its own."""
 LEAST_VARIANCE = 1e-12
 """A variance below it counts as it: the integrand would be a step."""
 
@@ -91,10 +97,10 @@ class RobustMax(LatentPerClass):
     ----------
     epsilon : float
         ε in [0, 1).
-    rule : {"trapezoid", "hermite"}
+    rule : {"adaptive", "trapezoid", "hermite"}
         Quadrature of ``expectations``; predictions have a rule of their own.
     nodes : int
-        Its nodes.
+        Its nodes; of the adaptive rule, those that rows without a narrow class have.
     noise : float
         Variance that each latent value has for itself, beside that of f; 1 gives the multinomial probit.
 
@@ -105,7 +111,7 @@ class RobustMax(LatentPerClass):
     """
 
     epsilon: float = 0.0
-    rule: str = "trapezoid"
+    rule: str = "adaptive"
     nodes: int = 100
     noise: float = 0.0
     name: ClassVar[str] = "robust-max"
@@ -178,7 +184,7 @@ class RobustMax(LatentPerClass):
 
 
 def argmax_probability(
-    y: Labels, mu: Array, var: Array, *, rule: str = "trapezoid", nodes: int = 100
+    y: Labels, mu: Array, var: Array, *, rule: str = "adaptive", nodes: int = 100
 ) -> tuple[Array, Array, Array]:
     """P, the probability that the observed class has the largest of independent f_k ~ N(mu_k, var_k), and derivatives.
 
@@ -187,7 +193,7 @@ def argmax_probability(
     ========  =====================================================================  ============
     y         observed classes                                                       (n,)
     μ, v      means and variances of the independent q(f_k)                          (n, C)
-    t, ϖ      nodes and weights of the rule for a standard normal                    (Q,)
+    t, ϖ      nodes and weights for a standard normal; of each row for the adaptive  (Q,)
     α         (μ_y + √v_y t - μ_k) / √v_k for the other classes k                    (b, C-1, Q)
     P         Σ_q ϖ_q Π_{k≠y} Φ(α_kq)                                                (n,)
     ========  =====================================================================  ============
@@ -201,10 +207,13 @@ def argmax_probability(
     y : (n,)
         Classes 0..C-1.
     mu, var : (n, C)
-    rule : {"trapezoid", "hermite"}
-        Gauss-Hermite with 20 nodes errs by 1e-2 where v_k is a thirtieth of v_y; the trapezoid's 100 by 1e-12.
+    rule : {"adaptive", "trapezoid", "hermite"}
+        The integrand is as narrow as the narrowest other class. Where v_k is a thirtieth of v_y, Gauss-Hermite with 20
+        nodes errs by 1e-2, the trapezoid with 100 by 1e-5, and that by 1e-3 at a hundredth, 1e-2 at a thousandth. The
+        adaptive rule is the trapezoid where its step is short enough, and Gauss-Legendre panels that lie close together
+        about each mean elsewhere: P errs by less than 1e-11 (ratios from 1e-4 to 1e4, measured).
     nodes : int
-        Nodes of the rule.
+        Nodes of the trapezoid or of Gauss-Hermite.
 
     Returns
     -------
@@ -217,37 +226,48 @@ def argmax_probability(
     UsageError
         An unknown rule or a number of nodes out of range.
     """
-    t, weights = _standard_normal_rule(rule, nodes)
+    t, weights = _standard_normal_rule("trapezoid" if rule == "adaptive" else rule, nodes)
     n, C = mu.shape
     P, by_mean, by_var = np.empty(n), np.empty((n, C)), np.empty((n, C))
-    classes = np.arange(C - 1)
-    size = max(1, BLOCK_VALUES // ((C - 1) * len(t)))
-    for start in range(0, n, size):
-        rows = slice(start, min(start + size, n))
-        own = np.asarray(y[rows])[:, None]
-        others = classes + (classes >= own)
-        P[rows], *slopes = _argmax_block(
-            mu[rows], np.maximum(var[rows], LEAST_VARIANCE), own, others, t=t, weights=weights
-        )
-        for out, (of_own, of_others) in zip((by_mean[rows], by_var[rows]), slopes, strict=True):
-            np.put_along_axis(out, own, of_own[:, None], axis=1)
-            np.put_along_axis(out, others, of_others, axis=1)
+    y, var = np.asarray(y), np.maximum(var, LEAST_VARIANCE)
+    narrow = np.zeros(n, dtype=bool)
+    if rule == "adaptive":
+        step = t[1] - t[0]
+        # the observed class counts itself as one of the others: its share is the 1
+        narrow = np.take_along_axis(var, y[:, None], axis=1)[:, 0] * (1.0 / var).sum(axis=1) > (FINEST_STEP / step) ** 2
+    for panels in (False, True):
+        chosen = np.flatnonzero(narrow == panels)
+        Q = PANEL_NODES * (len(OWN_BREAKS) + (C - 1) * len(OTHER_BREAKS)) if panels else len(t)
+        size = max(1, BLOCK_VALUES // ((C - 1) * Q))
+        for start in range(0, len(chosen), size):
+            rows = chosen[start : start + size]
+            own = y[rows, None]
+            others = np.arange(C - 1) + (np.arange(C - 1) >= own)
+            m, v = mu[rows], var[rows]
+            sd_own, sd = (np.sqrt(np.take_along_axis(v, each, axis=1)) for each in (own, others))
+            gap = np.take_along_axis(m, own, axis=1) - np.take_along_axis(m, others, axis=1)
+            rule_of_block = _standard_normal_panels(-gap / sd_own, sd / sd_own) if panels else (t, weights)
+            P[rows], *slopes = _argmax_block(gap, sd_own, sd, *rule_of_block)
+            for out, (of_own, of_others) in zip((by_mean, by_var), slopes, strict=True):
+                out[rows[:, None], own] = of_own[:, None]
+                out[rows[:, None], others] = of_others
     return P, by_mean, by_var
 
 
 def _argmax_block(
-    mu: Array, var: Array, own: Labels, others: Labels, *, t: Array, weights: Array
+    gap: Array, sd_own: Array, sd: Array, t: Array, weights: Array
 ) -> tuple[Array, tuple[Array, Array], tuple[Array, Array]]:
-    """P (b,), and the derivatives in mean and variance: of the own class (b,) and of the others (b, C-1)."""
-    sd_own = np.sqrt(np.take_along_axis(var, own, axis=1))
-    sd = np.sqrt(np.take_along_axis(var, others, axis=1))
-    gap = np.take_along_axis(mu, own, axis=1) - np.take_along_axis(mu, others, axis=1)
-    alpha = (gap / sd)[:, :, None] + (sd_own / sd)[:, :, None] * t
+    """P (b,), and the derivatives in mean and variance: of the own class (b,) and of the others (b, C-1).
+
+    Nodes and weights are those of all rows (Q,) or of each (b, Q).
+    """
+    t, weights = np.atleast_2d(t), np.atleast_2d(weights)
+    alpha = (gap / sd)[:, :, None] + (sd_own / sd)[:, :, None] * t[:, None, :]
     phi = special.ndtr(alpha)
     psi = np.square(alpha)  # becomes ϖ φ(α_k) Π_{j≠k} Φ(α_j)
     psi *= -0.5
     np.exp(psi, out=psi)
-    psi *= weights / _ROOT_2PI
+    psi *= weights[:, None, :] / _ROOT_2PI
     product = phi[:, 0].copy()
     for k in range(1, phi.shape[1]):  # over classes, for all rows and nodes at once
         psi[:, k] *= product
@@ -257,12 +277,27 @@ def _argmax_block(
         psi[:, k] *= after
         after *= phi[:, k]
     slope = psi.sum(axis=2) / sd
-    with_node = psi @ t / sd
+    with_node = np.vecdot(psi, t[:, None, :]) / sd
     alpha *= psi
     spread = alpha.sum(axis=2) / np.square(sd)
     of_mean = slope.sum(axis=1), -slope
     of_var = with_node.sum(axis=1) / (2.0 * sd_own[:, 0]), -0.5 * spread
-    return product @ weights, of_mean, of_var
+    return np.vecdot(product, weights), of_mean, of_var
+
+
+def _standard_normal_panels(centre: Array, width: Array) -> tuple[Array, Array]:
+    """Nodes and weights (b, Q) for a standard normal times functions that change about centres, over widths (b, K)."""
+    b = len(centre)
+    about = (centre[:, :, None] + width[:, :, None] * OTHER_BREAKS).reshape(b, -1)
+    breaks = np.concatenate([np.broadcast_to(OWN_BREAKS, (b, len(OWN_BREAKS))), about], axis=1)
+    np.clip(breaks, OWN_BREAKS[0], OWN_BREAKS[-1], out=breaks)
+    breaks.sort(axis=1)
+    half = 0.5 * np.diff(breaks, axis=1)
+    nodes, own = special.roots_legendre(PANEL_NODES)
+    t = ((breaks[:, :-1] + half)[:, :, None] + half[:, :, None] * nodes).reshape(b, -1)
+    weights = (half[:, :, None] * own).reshape(b, -1)
+    weights *= np.exp(-0.5 * t * t) / _ROOT_2PI
+    return t, weights
 
 
 @lru_cache(maxsize=16)

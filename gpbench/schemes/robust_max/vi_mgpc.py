@@ -15,8 +15,9 @@ F         the bound (15)                                                        
 
 F is maximised in m, L, θ and Z of all classes together, from q(u) = p(u): by L-BFGS-B on all rows, or by Adam on
 mini-batches, with the data term times n / b. Expectations are one-dimensional: a trapezoid rule of 100 nodes on ±10
-standard deviations, as in the released code, or Gauss-Hermite. Each class has its own kernel and its own Z, drawn
-independently. Two classes have two latent functions, as the likelihood has it.
+standard deviations, as in the released code, with nodes of a row's own where one class is much narrower than another
+(``adaptive``) or without; or Gauss-Hermite. Each class has its own kernel and its own Z, drawn independently. Two
+classes have two latent functions, as the likelihood has it.
 
 The paper keeps ε at 0.001, so that a confident mistake costs log(ε/C), 8 nats with three classes, in F and in the test
 NLL; most of the paper's bad NLLs of VI come from there. ``learn_epsilon`` makes ε one more unknown of F, after
@@ -37,6 +38,7 @@ import numpy as np
 
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.likelihoods import RobustMax
+from gpbench.model.likelihoods.multiclass import RULES as QUADRATURES
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.optimize.maximise import Point, maximise
@@ -80,9 +82,9 @@ class VIMGPC(GPSettings):
     hold_epsilon: int = setting(50, "line searches, or mini-batches, before that share begins to be learned", minimum=0)
     whiten: bool = setting(True, "whether m and L parametrise q(v) of the whitened v, or q(u)")
     learn_inducing: bool = settings.learn_inducing()
-    quadrature: str = setting("trapezoid", "rule of the expectations", choices=("trapezoid", "hermite"))
+    quadrature: str = setting("adaptive", "rule of the expectations", choices=QUADRATURES)
     nodes: int | None = setting(
-        None, "nodes of that rule (none: 100 for the trapezoid, 20 for hermite)", kind=int, minimum=2, maximum=1000
+        None, "nodes of that rule (none: 100, or 20 for hermite)", kind=int, minimum=2, maximum=1000
     )
     max_iterations: int | None = setting(
         None, "at most (none: 1000 evaluations of batch training, 10,000 mini-batches)", kind=int, minimum=1
@@ -109,7 +111,7 @@ class VIMGPC(GPSettings):
         """
         if task not in RobustMax.tasks or n_classes < 2:
             raise UsageError(f"{self.name} does classification; got task {task} with {n_classes} classes")
-        nodes = {"trapezoid": 100, "hermite": 20}[self.quadrature] if self.nodes is None else self.nodes
+        nodes = self.nodes or (20 if self.quadrature == "hermite" else 100)
         return RobustMax(self.epsilon, self.quadrature, nodes)
 
     def fit(

@@ -174,4 +174,4 @@ def test_other_tasks_likelihoods_and_labels_are_refused():
     with pytest.raises(DataError, match="labels must lie in"):
         fit(X, y + 1)
     assert VIMGPC(quadrature="hermite").likelihood_for("multiclass", 3) == RobustMax(1e-3, "hermite", 20)
-    assert VIMGPC(nodes=50).likelihood_for("binary", 2) == RobustMax(1e-3, "trapezoid", 50)
+    assert VIMGPC(nodes=50).likelihood_for("binary", 2) == RobustMax(1e-3, "adaptive", 50)
