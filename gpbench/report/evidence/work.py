@@ -25,6 +25,7 @@ from gpbench.bench.derived.stored import step_of
 from gpbench.bench.plan.plan import DESCRIPTIVE
 from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.bench.plan.run import look_ahead
+from gpbench.bench.signals import Terminated, terminable
 from gpbench.bench.store import Store
 from gpbench.config import load_config
 from gpbench.errors import GpbenchError, unknown_name
@@ -194,6 +195,19 @@ def _listed(found: Sequence[Work]) -> str:
     return "\n".join([*columns(rows, right=frozenset({1, 2, 3})), f"{left:,} cells, {total:.1f} processor hours left"])
 
 
+def _run(arguments: Sequence[str]) -> int:
+    """The exit code of a command, which ends with this process: by Ctrl-C or SIGTERM, so that its cells are stored."""
+    # gpbench itself, with names of its own plans
+    process = subprocess.Popen([sys.executable, "-c", "from gpbench.cli import main; main()", *arguments])  # noqa: S603
+    try:
+        with terminable():
+            return process.wait()
+    except (KeyboardInterrupt, Terminated):
+        process.terminate()
+        process.wait()
+        return _INTERRUPTED
+
+
 @click.command()
 @click.argument("plans", nargs=-1, metavar="[PLAN]...")
 @click.option("--list", "listed", is_flag=True, help="Say what each plan still takes, and run nothing.")
@@ -216,12 +230,7 @@ def main(plans: tuple[str, ...], avoid: tuple[str, ...], jobs: int, *, listed: b
             continue
         echo(f"== {work.plan.id}: {work.cells - work.stored:,} cells, about {work.hours:.2f} processor hours")
         for arguments in commands(work, jobs=jobs):
-            try:
-                code = subprocess.run(  # noqa: S603  # gpbench itself, with names of its own plans
-                    [sys.executable, "-c", "from gpbench.cli import main; main()", *arguments], check=False
-                ).returncode
-            except KeyboardInterrupt:
-                raise SystemExit(_INTERRUPTED) from None
+            code = _run(arguments)
             if code < 0 or code == _INTERRUPTED:
                 raise SystemExit(_INTERRUPTED)
             if code not in _GOES_ON:

@@ -1,10 +1,17 @@
 """The long work: every plan has its place, what is done is passed over, and each data set is a command of its own."""
 
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
+import gpbench
 from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.config import load_config
 from gpbench.errors import UsageError
@@ -53,18 +60,13 @@ def test_each_data_set_is_a_command_unless_the_picture_needs_all_cells_at_once()
 def run(monkeypatch, found, codes):
     ran = []
 
-    class Done:
-        def __init__(self, code):
-            self.returncode = code
-
-    def command(arguments, *, check):
-        assert not check
-        ran.append(arguments[3:])
-        return Done(codes.pop(0))
+    def command(arguments):
+        ran.append(arguments)
+        return codes.pop(0)
 
     monkeypatch.setattr(module, "works", lambda *_, **__: found)
     monkeypatch.setattr(module, "check_addition", lambda *_, **__: None)
-    monkeypatch.setattr(module.subprocess, "run", command)
+    monkeypatch.setattr(module, "_run", command)
     monkeypatch.setattr(module.os, "nice", lambda _: 0)
     return CliRunner().invoke(main, []), ran
 
@@ -92,3 +94,30 @@ def test_the_list_runs_nothing_and_adds_up(monkeypatch):
     assert done.exit_code == 0
     assert "7 cells, 1.5 processor hours left" in done.output
     assert "no data here: higgs" in done.output
+
+
+def test_sigterm_ends_the_command_that_runs(tmp_path):
+    """The command would wait for long; it is told to end, and the work ends with it."""
+    script = tmp_path / "work.py"
+    script.write_text(
+        "import sys, time\n"
+        "from gpbench.report.evidence import work\n"
+        "work.sys.executable = sys.argv[1]\n"
+        "print(work._run([]), flush=True)\n",
+        encoding="utf-8",
+    )
+    child = tmp_path / "child"
+    child.write_text(
+        f"#!{sys.executable}\nimport os, pathlib, time\n"
+        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\ntime.sleep(600)\n",
+        encoding="utf-8",
+    )
+    child.chmod(0o755)
+    here = {**os.environ, "PYTHONPATH": str(Path(gpbench.__file__).parents[1])}
+    process = subprocess.Popen([sys.executable, str(script), str(child)], stdout=subprocess.PIPE, text=True, env=here)
+    while not (tmp_path / "pid").exists() or not (pid := (tmp_path / "pid").read_text()):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.terminate()
+    assert process.communicate()[0].split() == ["130"]
+    assert not psutil.pid_exists(int(pid))
