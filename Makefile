@@ -19,7 +19,7 @@ BENCHMARKS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/be
 APART := scale peers
 HTML := build/docs
 SITE := build/site
-.PHONY: help demo docs site test test-kernel test-kernels fuzz stress lint verdicts smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean results reproduce reproduce-quick $(subst /,-,$(PLANS))
+.PHONY: help demo docs site test test-kernel test-kernels fuzz stress lint smoke wheel bench bench-quick $(addprefix bench-,$(BENCHMARKS)) clean evidence results reproduce reproduce-quick $(subst /,-,$(PLANS))
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 16
@@ -60,9 +60,6 @@ fuzz: $(READY) ## hours of mutated files for each reader, against limits of time
 	$(ONE_THREAD) $(BIN)/python -W ignore tests/fuzz.py --minutes $(MINUTES)
 	$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=fuzz
 
-verdicts: $(READY) ## the committed tables judged by today's rule, from their own numbers
-	$(BIN)/python -m gpbench.report.plan.anew results/reproduced
-
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -84,11 +81,11 @@ reproduce: $(READY) ## every table and figure of the papers: days; goes on where
 reproduce-quick: $(READY) ## the quick form of each, to see that it runs
 	$(call EVERY_PLAN,--quick)
 
-results: $(READY) ## results/reproduced anew, of all plans that have reference results, from these alone
-	@empty=$$(mktemp -d); failed=""; for file in results/reference/*/*.parquet; do \
-		[ -e "$$file" ] || continue; plan=$${file#results/reference/}; plan=$${plan%.parquet}; echo "== $$plan"; \
-		GPBENCH_RESULTS=$$empty $(BIN)/gpbench report $$plan --output results/reproduced/$$plan || failed="$$failed $$plan"; \
-	done; rmdir $$empty; if [ -n "$$failed" ]; then echo "cannot be made, run them again:$$failed"; exit 1; fi
+evidence: $(READY) ## what is left of all plans, by value, into results/reference: OPTIONS="--jobs 2", or --list; may be killed at any moment
+	$(ONE_THREAD) $(BIN)/python -m gpbench.report.evidence.work $(OPTIONS)
+
+results: $(READY) ## results/reproduced and results/README.md anew, from the reference results alone
+	$(BIN)/python -m gpbench.report.evidence results
 
 # make PAPER-ITEM, for instance make wenzel2019-table1: one table or figure
 define ONE_PLAN

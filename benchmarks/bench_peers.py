@@ -12,11 +12,12 @@ which have columns of their own.
 
 What is picked how: a method's end is the median NLL of its last three looks. The target is 1.02 times the lowest end
 of any *rival*, picked afterwards, in each round. A method arrives where the median of three looks is first at or
-below it ("first"), and stays from where no later such median is above it ("stays"). The ratio is the fastest rival's
-seconds over the method's, each the median over rounds. Nothing of gpbench's is picked afterwards: one default a
-method, the same on all sets. Rivals whose environments are absent are named, with the command that installs them, and
-left out; so are data sets that cannot be had and methods that refuse so many rows. A gpbench method that fails makes
-the benchmark fail; a rival that fails has the time until then.
+below it, the look itself too ("first"), and stays from where no later such median is above it ("stays"). The ratio is
+the fastest rival's seconds over the method's, each the median over rounds. Nothing of gpbench's is picked afterwards:
+one default a method, the same on all sets. Rivals whose environments are absent are named, with the command that
+installs them, and left out; so are data sets that cannot be had and methods that refuse so many rows. A gpbench method
+that fails makes the benchmark fail; a rival that fails has the time until then. The plan beyond/peers keeps such runs
+as cells and makes its table of them.
 """
 
 import argparse
@@ -37,6 +38,8 @@ from gpbench.bench.sources import sources
 from gpbench.config import load_config
 from gpbench.errors import DataError, UsageError
 from gpbench.peers.rivals import peer_facts
+from gpbench.report.compare import attainment
+from gpbench.report.traces import trace_of
 
 DATASETS = (  # three embedded, five generated, two of the mirror
     "breast-cancer-wisconsin", "digits-odd-even", "digits-3-5", "banana", "magic", "twonorm-gen:7400",
@@ -52,7 +55,7 @@ RIVALS = {  # what it is called here -> id, settings
     "gpytorch pg": ("gpytorch-pg", {}),
     "sklearn": ("sklearn-gpc", {}),
 }
-SCHEMES = ("pep", "x-gpc", "sep-mgpc", "gfitc")
+SCHEMES = ("pep", "x-gpc", "x-gpc-z", "svgpc", "sep-mgpc", "gfitc")
 ALIKE = {"max_iterations": 1_000_000, "stop": "none"}
 """Of rivals alone: none of them stops before the time is up."""
 
@@ -87,32 +90,17 @@ def cell(choice, source, *, split, number, seconds):
     return run_cell(expand(request)[0]).result
 
 
-def curve(result):
-    """Seconds, iterations, and medians of three looks, the look's own and its neighbours'."""
-    rows = list(zip(*(result.trace[name] for name in ("seconds", "iteration", "nll")), strict=True))
-    rows = [row for row in rows if row[2] is not None and math.isfinite(row[2])]
-    if not rows:
-        return np.empty(0), np.empty(0), np.empty(0)
-    seconds, iteration, nll = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    smooth = [median(nll[max(i - 1, 0) : i + 2]) for i in range(len(nll))]
-    return seconds, iteration, np.array(smooth)
-
-
 def end_of(result):
     """Median of the last three looks; infinite without any."""
-    nll = [value for value in result.trace["nll"] if value is not None]
-    return median(nll[-3:]) if nll else math.inf
+    return attainment.end_of(trace_of(result, "nll").values) if result.trace["nll"] else math.inf
 
 
 def arrival(result, target):
     """Seconds at which the target is first reached, and from which on it is kept; infinite where it is not."""
-    seconds, _, nll = curve(result)
-    below = nll <= target
-    if not below.any():
+    if not result.trace["nll"]:
         return math.inf, math.inf
-    above = np.flatnonzero(~below)
-    kept = 0 if not above.size else above[-1] + 1
-    return float(seconds[below.argmax()]), float(seconds[kept]) if kept < len(seconds) else math.inf
+    trace = trace_of(result, "nll")
+    return attainment.arrival(trace, target), attainment.stays(trace, target)
 
 
 def row_of(results, targets):
@@ -139,7 +127,7 @@ def row_of(results, targets):
 
 def step_of(result):
     """Seconds of a step: from the first look, which has seen the choice of inducing inputs, to the last."""
-    seconds, iterations, _ = curve(result)
+    seconds, iterations = result.trace["seconds"], result.trace["iteration"]
     if len(seconds) < 2 or iterations[-1] == iterations[0]:
         return math.nan
     return (seconds[-1] - seconds[0]) / (iterations[-1] - iterations[0])

@@ -26,6 +26,7 @@ __all__ = [
     "add_to_diagonal",
     "cholesky",
     "inverse_lower",
+    "inverse_of",
     "lower_ones",
     "mirror_lower",
     "potrf",
@@ -200,6 +201,18 @@ def inverse_lower(L: Array) -> Array:
     """Inverse of a lower triangular matrix with a non-zero diagonal."""
     inverse: Array
     inverse, info = lapack.dtrtri(L, lower=1)
+    if info != 0:
+        raise NumericalError(f"a triangular factor is singular: pivot {info} of {L.shape[0]} is zero")
+    return inverse
+
+
+def inverse_of(L: Array) -> Array:
+    """Inverse of L Lᵀ in the lower triangle, zero above; L (m, m) lower triangular and zero above.
+
+    A third of the arithmetic of solving for the columns of the unit matrix.
+    """
+    inverse: Array
+    inverse, info = lapack.dpotri(L, lower=1)
     if info != 0:
         raise NumericalError(f"a triangular factor is singular: pivot {info} of {L.shape[0]} is zero")
     return inverse

@@ -25,6 +25,7 @@ import numpy as np
 
 from gpbench.errors import NumericalError
 from gpbench.model.likelihoods.bernoulli import log_ndtr, mills
+from gpbench.model.linalg import trsm
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -39,12 +40,15 @@ __all__ = [
     "matched_site",
     "share_left",
     "tilted",
+    "variances_left",
 ]
 
 LEAST_Z = 1e-12
 """Least variance z: without label noise the step factors of the multi-class models have none of their own."""
 LEAST_KEEP = 1e-12
 """Least 1 - τ σ²: rounding alone brings it lower."""
+_LEAST_TAKEN = 1e-5
+"""Least share τσ² that a site takes of a posterior's precision for σ² to be had from it to 11 digits."""
 _ROUNDING = 1e-6
 """A 1 - τ σ² below minus this is no rounding: sites and posterior do not belong together."""
 _FAR = -30.0
@@ -180,3 +184,27 @@ def share_left(var: Array, *, tau: Array) -> Array:
             raise NumericalError(f"an EP cavity must have a positive variance; got 1 - tau var = {least:.3g}")
         keep = np.maximum(keep, LEAST_KEEP)
     return np.asarray(keep)
+
+
+def variances_left(K: Array, root: Array, L_B: Array, *, kept: Array) -> Array:
+    """Posterior variances σ² (n,) of f ~ N(0, K) under sites of precision τ.
+
+    As τσ² = 1 - (B⁻¹)_ii, they need no product with K; rows whose site takes next to nothing are solved for.
+
+    Parameters
+    ----------
+    K : (n, n)
+    root : (n,)
+        τ^½.
+    L_B : (n, n)
+        Cholesky factor of B = I + τ^½ K τ^½.
+    kept : (n,)
+        The diagonal of B⁻¹.
+    """
+    taken = 1.0 - kept
+    few = taken < _LEAST_TAKEN
+    var = np.divide(taken, np.square(root), out=np.empty(len(root)), where=~few)
+    if few.any():
+        half = trsm(L_B, np.asfortranarray(K[:, few] * root[:, None]), overwrite=True)
+        var[few] = np.maximum(K.diagonal()[few] - np.einsum("ij,ij->j", half, half), 0.0)
+    return var

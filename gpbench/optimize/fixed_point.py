@@ -22,8 +22,9 @@ fixed point of g, mixed or not. The history outlives one call: under an optimise
 the same one. Precisions stay within 0 and twice what both x and g(x) have, so that no cavity is ever improper.
 
 From zero sites and a wide prior, change stays at several units for some ten iterations while the precisions grow by
-orders of magnitude; mixing begins after that. Plain steps whose f turns round without shrinking oscillate: damping is
-halved. So it is, and mixing starts anew, where change has not fallen for many iterations.
+orders of magnitude; mixing begins after that, but at once where x has no sign (``longest``). Plain steps whose f turns
+round without shrinking oscillate: damping is halved. So it is, and mixing starts anew, where change has not fallen for
+many iterations.
 """
 
 from __future__ import annotations
@@ -57,10 +58,14 @@ _CONDITION = 1e-10
 
 
 class Proposal(NamedTuple):
-    """One parallel update: g(x) and the weights w, each (k,), new arrays that the iteration may overwrite."""
+    """One parallel update: g(x) and the weights w, each (k,), new arrays that the iteration may overwrite.
+
+    ``at`` (k,) is the point that they belong to where the update has moved x itself.
+    """
 
     target: Array
     weights: Array
+    at: Array | None = None
 
 
 class FixedPointOutcome(NamedTuple):
@@ -101,6 +106,8 @@ class FixedPointSearch:
         Evaluations of g at most.
     memory : int
         Pairs of the history; 0: plain damped steps.
+    longest : float, optional
+        x holds no precisions, but numbers of any sign, which no step moves by more than this.
     reached : (k,) or None
         The point that a call which was stopped by its ``update`` had come to.
     """
@@ -109,6 +116,7 @@ class FixedPointSearch:
     tolerance: float = 1e-6
     limit: int = 200
     memory: int = 10
+    longest: float | None = None
 
     def __post_init__(self) -> None:
         self._history: _History | None = None
@@ -126,9 +134,11 @@ class FixedPointSearch:
         best, best_change = x, math.inf
         before: tuple[Array, Array] | None = None
         plain, near = True, False
+        local, left = (_LOCAL, _LEFT) if self.longest is None else (math.inf, math.inf)
         for iteration in range(1, self.limit + 1):
             self.reached = x
-            target, weights = update(x)
+            target, weights, at = update(x)
+            x = x if at is None else at
             f = np.subtract(target, x, out=target)
             size = np.abs(f)
             change = float(np.max(np.multiply(size, weights, out=size), initial=0.0))
@@ -147,11 +157,11 @@ class FixedPointSearch:
                     damping, since = max(0.5 * damping, LEAST_DAMPING), 0
                     restarts += 1
             before = (x, f)
-            near = change <= (_LEFT if near else _LOCAL)
+            near = change <= (left if near else local)
             plain = not near or self._history is None
             x = self._step(x, f, weights, damping, mixed=not plain)
-        update(best)
-        return FixedPointOutcome(best, best_change, self.limit, False, restarts)
+        at = update(best).at
+        return FixedPointOutcome(best if at is None else at, best_change, self.limit, False, restarts)
 
     def forget(self) -> None:
         """Drop the history: the map is another one."""
@@ -168,6 +178,8 @@ class FixedPointSearch:
         moved += x
         if mixed and self._history is not None:
             moved -= self._history.correction(f, weights, damping)
+        if self.longest is not None:
+            return np.clip(moved, x - self.longest, x + self.longest, out=moved)
         half = len(x) // 2
         tau = moved[:half]
         np.clip(tau, 0.0, 2.0 * (x[:half] + np.maximum(f[:half], 0.0)), out=tau)

@@ -15,7 +15,10 @@ def test_the_weak_prior_is_normal_about_the_start():
     assert not slope.any()
     theta = kernel.theta + 0.5
     value, slope = prior(theta)
-    assert value == pytest.approx(-0.5 * 0.25 * (4 + 5 * 0.25))
+    covariance = np.diag([4.0, *4 * [0.49], *4 * [4.0]])  # of log v, log l, and the variances of the linear part
+    covariance[1:5, 1:5] += 1.0
+    away = np.full(9, 0.5)
+    assert value == pytest.approx(-0.5 * away @ np.linalg.solve(covariance, away))
     for i, each in enumerate(np.eye(len(theta))):
         rise = prior(theta + 1e-6 * each)[0] - prior(theta - 1e-6 * each)[0]
         assert slope[i] == pytest.approx(rise / 2e-6, abs=1e-7)

@@ -6,6 +6,7 @@ from gpbench.model.linalg import (
     add_to_diagonal,
     cholesky,
     inverse_lower,
+    inverse_of,
     potrf,
     syrk,
     trmm,
@@ -150,3 +151,13 @@ def test_inverse_of_a_triangular_factor(rng):
     L[3, 3] = 0.0
     with pytest.raises(NumericalError, match="pivot 4"):
         inverse_lower(L)
+
+
+def test_the_inverse_of_a_product_from_its_factor():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((9, 9))
+    A = A @ A.T + np.eye(9)
+    L = np.asfortranarray(np.linalg.cholesky(A))
+    assert inverse_of(L) == pytest.approx(np.tril(np.linalg.inv(A)), abs=1e-12)
+    with pytest.raises(NumericalError, match="pivot"):
+        inverse_of(np.zeros((2, 2), order="F"))

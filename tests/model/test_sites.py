@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from gpbench.errors import NumericalError
-from gpbench.model.sites import LEAST_Z, cavity, cavity_evidence, matched_site, tilted
+from gpbench.model.sites import LEAST_Z, cavity, cavity_evidence, matched_site, tilted, variances_left
 
 
 def test_ratios_match_the_oracle(read_oracle):
@@ -102,3 +102,16 @@ def test_step_factors_without_any_variance():
     assert at.z[0] == LEAST_Z
     tau, b = matched_site(at, mean=np.array([0.0]), var=np.array([0.0]), rest=np.array([0.0]), sign=1.0)
     assert np.isfinite([tau, b]).all()
+
+
+def test_variances_left_also_where_sites_are_next_to_nothing():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((12, 12))
+    K = A @ A.T
+    tau = np.exp(rng.uniform(-3.0, 3.0, 12))
+    tau[:4] = [0.0, 1e-12, 1e-8, 1e-6]
+    root = np.sqrt(tau)
+    L = np.asfortranarray(np.linalg.cholesky(np.eye(12) + root[:, None] * K * root))
+    kept = np.diag(np.linalg.inv(L @ L.T))
+    expected = np.diag(np.linalg.inv(np.linalg.inv(K) + np.diag(tau)))
+    assert variances_left(K, root, L, kept=kept) == pytest.approx(expected, rel=1e-8)

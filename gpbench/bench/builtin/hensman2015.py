@@ -63,7 +63,7 @@ METHODS = (
         paper="hensman2015",
         timing=Timing(steps=12, overhead=1e-2, load=2.0),
         scheme="gpbench.schemes.ep.full:EP",
-        version=2,
+        version=3,
     ),
     Method(
         id="gfitc",

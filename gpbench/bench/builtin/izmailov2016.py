@@ -45,12 +45,16 @@ METHODS = (
     ),
     Method(
         id="vi-jj",
-        title="Jaakkola-Jordan bound of the logit, q(u) and its tangents in closed form",
+        title="Jaakkola-Jordan bound of the logit at its best tangents, under L-BFGS-B over hyper-parameters",
         tasks=BINARY,
         paper="izmailov2016",
         timing=_TIMING,
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
-        version=3,
+        preset={"variant": "profile", "tolerance": 1e-7},
+        version=4,
+        checking=Checking(
+            acts_with={"updates": {"variant": "alternate"}, "stage_evaluations": {"variant": "alternate"}},
+        ),
     ),
     Method(
         id="vi-taylor",

@@ -34,7 +34,19 @@ __all__ = [
 CENTRES = ("mean", "median")
 SPREADS = ("sd", "2sd", "se", "2se")
 #: What a plan can become; ``gpbench.report.plan.renderers`` holds the function of each.
-RENDERINGS = ("table", "curves", "learning-curves", "panels", "scatter", "contraction", "factors", "outline", "truth")
+RENDERINGS = (
+    "table",
+    "curves",
+    "learning-curves",
+    "panels",
+    "scatter",
+    "contraction",
+    "factors",
+    "outline",
+    "truth",
+    "rivals",
+    "attainment",
+)
 #: Of these, what runs no cells.
 DESCRIPTIVE = ("contraction", "factors", "outline")
 #: And of these, what needs neither data sets nor methods.

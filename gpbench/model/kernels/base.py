@@ -212,6 +212,11 @@ def row_type(*, single: bool) -> type[np.floating]:
     return np.float32 if single else np.float64
 
 
+def row_buffer(b: int, m: int, dtype: npt.DTypeLike) -> Array:
+    """An empty matrix (b, m) of rows: in Fortran's order, or in C's if float32, where the products are faster so."""
+    return np.empty((b, m), dtype=dtype, order="C" if dtype == np.float32 else "F")
+
+
 def positive(values: npt.ArrayLike, what: str) -> Array:
     """Logarithms of positive numbers as a vector.
 
@@ -275,7 +280,9 @@ class _WhiteFeatures(Features):
     def cross(self, X: Array) -> Array:
         if X.shape[1] != self._shape[1]:
             raise UsageError(f"expected rows with {self._shape[1]} columns, as Z has; got {X.shape[1]}")
-        return np.zeros((X.shape[0], self._shape[0]), dtype=self._dtype, order="F")
+        K = row_buffer(X.shape[0], self._shape[0], self._dtype)
+        K.fill(0.0)
+        return K
 
     def pullback(self, G: Array) -> tuple[Array, Array]:  # noqa: ARG002 - cross does not depend on the variance
         return np.zeros(1), np.zeros(self._shape)
@@ -388,14 +395,14 @@ class _SumFeatures(Features):
         self._white = [isinstance(part, White) for part in kernel.parts]
         self._noise = sum(part.variance for part in kernel.parts if isinstance(part, White))
         self._smooth = [part for part, white in zip(self._parts, self._white, strict=True) if not white]
-        self._k = np.empty((0, Z.shape[0]), dtype=row_type(single=single), order="F")
+        self._k = row_buffer(0, Z.shape[0], row_type(single=single))
 
     def cross(self, X: Array) -> Array:
         first = self._smooth[0].cross(X)
         if len(self._smooth) == 1:
             return first
         if self._k.shape[0] != X.shape[0]:
-            self._k = np.empty((X.shape[0], self._k.shape[1]), dtype=self._k.dtype, order="F")
+            self._k = row_buffer(X.shape[0], self._k.shape[1], self._k.dtype)
         np.add(first, self._smooth[1].cross(X), out=self._k)
         for part in self._smooth[2:]:
             self._k += part.cross(X)

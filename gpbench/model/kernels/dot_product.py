@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import UsageError
-from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive, row_type
+from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive, row_buffer, row_type
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -72,13 +72,14 @@ class _LinearFeatures(Features):
         self._variances, self._dtype = kernel.variances, row_type(single=single)
         self._right = np.ascontiguousarray(self._z * self._variances, dtype=self._dtype).T
         self._x = np.empty((0, self._z.shape[1]), dtype=self._dtype)
-        self._k = np.empty((0, self._z.shape[0]), dtype=self._dtype, order="F")
+        self._k = row_buffer(0, len(self._z), self._dtype)
 
     def cross(self, X: Array) -> Array:
         if X.shape[1] != self._z.shape[1]:
             raise UsageError(f"expected rows with {self._z.shape[1]} columns, as Z has; got {X.shape[1]}")
-        if X.shape[0] != self._x.shape[0]:
-            self._k = np.empty((X.shape[0], self._z.shape[0]), dtype=self._dtype, order="F")
+        if len(self._k) != len(X):
+            self._k = row_buffer(len(X), len(self._z), self._dtype)
+        if len(self._x) != len(X):
             self._x = np.empty(X.shape, dtype=self._dtype)
         self._x[...] = X  # the caller may reuse its buffer before it asks for the pullback
         return np.matmul(self._x, self._right, out=self._k)
@@ -160,15 +161,15 @@ class _QuadraticFeatures(Features):
         self._dtype = row_type(single=single)
         self._right = self._z.T.astype(self._dtype)
         self._x = np.empty((0, d), dtype=self._dtype)
-        self._u, self._k = (np.empty((0, m), dtype=self._dtype, order="F") for _ in range(2))
+        self._u, self._k = (row_buffer(0, m, self._dtype) for _ in range(2))
 
     def cross(self, X: Array) -> Array:
         if X.shape[1] != self._z.shape[1]:
             raise UsageError(f"expected rows with {self._z.shape[1]} columns, as Z has; got {X.shape[1]}")
-        if X.shape[0] != self._x.shape[0]:
-            shape = X.shape[0], self._z.shape[0]
-            self._u, self._k = (np.empty(shape, dtype=self._dtype, order="F") for _ in range(2))
-            self._x = np.empty(X.shape, dtype=self._dtype)
+        if len(self._k) != len(X):
+            self._k = row_buffer(len(X), len(self._z), self._dtype)
+        if len(self._x) != len(X):
+            self._x, self._u = np.empty(X.shape, dtype=self._dtype), row_buffer(len(X), len(self._z), self._dtype)
         np.multiply(X, self._scale, out=self._x)
         np.matmul(self._x, self._right, out=self._u)
         np.add(self._u, 1.0, out=self._u)

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import UsageError
-from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive, row_type
+from gpbench.model.kernels.base import Features, Leaf, check_inputs, positive, row_buffer, row_type
 
 if TYPE_CHECKING:
     from gpbench.model.rows import Array
@@ -107,7 +107,7 @@ class _Work:
         self.left[:, d + 1] = 1.0
         self.x = self.left[:, :d]
         self.squares = self.left[:, d]
-        self.k = np.empty((rows, m), dtype=dtype, order="F")
+        self.k = row_buffer(rows, m, dtype)
         self.e = self.k  # the SE's profile is its own derivative; Matérn's gets a buffer at its first evaluation
 
 
@@ -227,7 +227,7 @@ class StationaryFeatures(Features):
         if self._isotropic:
             dtheta[1] = Q[:, d].sum() + columns @ self._z_squares - 2.0 * np.vdot(moment, self._z)
         else:
-            rows = W @ np.ones(W.shape[1])
+            rows = W @ np.ones(W.shape[1], dtype=W.dtype)
             dtheta[1:] = rows @ np.square(work.x) + columns @ np.square(self._z)
             dtheta[1:] -= 2.0 * np.einsum("md,md->d", moment, self._z)
         return dtheta, dZ

@@ -25,6 +25,7 @@ from gpbench.report.traces import trace_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpbench.bench.result import Result
     from gpbench.report.compare.pairs import Arena, Contender, Unit
     from gpbench.report.traces import Trace
 
@@ -33,11 +34,13 @@ __all__ = [
     "Attainment",
     "Profile",
     "arrival",
+    "attained",
     "attainment",
     "end_of",
     "goal_times",
     "median_time",
     "profiles",
+    "stays",
     "timing_fault",
 ]
 
@@ -117,6 +120,30 @@ def arrival(trace: Trace, goal: float) -> float:
         if np.median(values[start : start + _LOOKS]) <= goal:
             return float(trace.seconds[look])
     return math.inf
+
+
+def attained(cell: Result, *, factor: float = FACTOR) -> tuple[float, float, float]:
+    """Iterations and seconds until a cell is within ``factor`` of its own end, and that end (nats).
+
+    Infinite where it is not: of a curve that is not finite at its end.
+    """
+    trace = trace_of(cell, "nll")
+    end = end_of(trace.values)
+    seconds = arrival(trace, end + abs(end) * (factor - 1.0))
+    if not math.isfinite(seconds):
+        return math.inf, math.inf, end
+    iterations = cell.trace["iteration"] or [cell.metrics.get("iterations") or math.nan]
+    return float(iterations[int(np.searchsorted(trace.seconds, seconds))]), seconds, end
+
+
+def stays(trace: Trace, goal: float) -> float:
+    """Seconds of the first look at a goal after which no median of three looks is above it; infinite where none is."""
+    values = np.where(np.isfinite(trace.values), trace.values, np.inf)
+    starts = np.clip(np.arange(len(values)) - 1, 0, max(len(values) - _LOOKS, 0))
+    above = np.flatnonzero([np.median(values[start : start + _LOOKS]) > goal for start in starts])
+    kept = int(above[-1]) + 1 if len(above) else 0
+    there = np.flatnonzero(values[kept:] <= goal)
+    return float(trace.seconds[kept + there[0]]) if len(there) else math.inf
 
 
 def goal_times(arena: Arena, contenders: Sequence[Contender], *, factor: float = FACTOR) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@
     rule = "all"                       # or most
     [[claims.parts]]
     plan = "fig1"                      # of the paper
-    measure = "settles"                # of gpbench.report.plan.measures or .pictured
+    measure = "settles"                # of gpbench.report.plan.measures, .pictured or .answers
     options = { method = "klsp", sweep = "inducing", value = 16 }
 
 Each part's measure makes checks, of which each holds, does not, or is not decided by the numbers. By the rule ``all``
@@ -17,6 +17,9 @@ Each part's measure makes checks, of which each holds, does not, or is not decid
 more than half do. No verdict, no number and no grade is written by hand. The grade of the evidence: ``full``; ``cut
 short`` where a check has no cells, or rests on fewer splits than its plan states, or on cells that ended before the
 paper's did; else ``one split`` where a number rests on a single one.
+
+``results/published/findings.toml`` is of the same form and holds what gpbench itself has to say; its plans are named in
+full (``questions/speed``).
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.plan.read import find_plan
 from gpbench.bench.plan.run import PlanCells, look_up
-from gpbench.report.plan import measures, pictured
+from gpbench.report.plan import answers, measures, pictured
 from gpbench.report.plan.checks import blocks_of
 from gpbench.report.plan.published import published_folder
 from gpbench.report.plan.verdicts import is_cut_short
@@ -67,6 +70,7 @@ __all__ = [
     "judge_claims_of",
     "judge_store",
     "read_claims",
+    "read_findings",
     "unjudged",
 ]
 
@@ -78,7 +82,7 @@ RULES = ("all", "most")
 
 #: Name -> measure.
 MEASURES: dict[str, Measure] = {
-    name: getattr(module, name) for module in (measures, pictured) for name in module.__all__
+    name: getattr(module, name) for module in (measures, pictured, answers) for name in module.__all__
 }
 
 NOTE = "Verdicts on claims follow from cells by code, as the claims' files say; grades are full, cut short, one split."
@@ -182,15 +186,33 @@ def _shipped() -> tuple[Claim, ...]:
 def _read(folder: Path) -> list[Claim]:
     found: list[Claim] = []
     for path in sorted(folder.glob("*-claims.toml")):
-        top = read_toml(path, what="the claims")
-        top.only(("paper", "claims"))
-        paper = top.text("paper")
-        for table in top.array("claims"):
-            claim = _claim(paper, table)
-            if any(claim.text == other.text for other in found):
-                raise table.error(f"{paper} claims twice: {claim.text!r}", key="text")
-            found.append(claim)
+        found += _of_file(path, [claim.text for claim in found])
     return found
+
+
+def _of_file(path: Path, earlier: Sequence[str] = ()) -> list[Claim]:
+    top = read_toml(path, what="the claims")
+    top.only(("paper", "claims"))
+    paper = top.text("paper")
+    found: list[Claim] = []
+    for table in top.array("claims"):
+        claim = _claim(paper, table)
+        if claim.text in {*earlier, *(other.text for other in found)}:
+            raise table.error(f"{paper} claims twice: {claim.text!r}", key="text")
+        found.append(claim)
+    return found
+
+
+@cache
+def read_findings() -> tuple[Claim, ...]:
+    """What gpbench has to say beyond the papers' claims, in the order in which a reader wants it.
+
+    Raises
+    ------
+    UsageError
+        As :func:`read_claims`.
+    """
+    return tuple(_of_file(published_folder() / "findings.toml"))
 
 
 def _claim(paper: str, table: TomlTable) -> Claim:
@@ -204,7 +226,8 @@ def _claim(paper: str, table: TomlTable) -> Claim:
             inspect.signature(MEASURES[measure]).bind(None, **options)
         except TypeError as error:
             raise each.error(f"options of {measure}: {error}", key="options") from None
-        parts.append(Part(plan=f"{paper}/{each.text('plan')}", measure=measure, options=options))
+        plan = each.text("plan")
+        parts.append(Part(plan=plan if "/" in plan else f"{paper}/{plan}", measure=measure, options=options))
     if not parts:
         raise table.error("a claim needs a part that decides it", key="parts")
     return Claim(paper=paper, text=table.text("text"), rule=table.text("rule", "all", among=RULES), parts=tuple(parts))

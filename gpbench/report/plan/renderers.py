@@ -109,6 +109,14 @@ RENDERERS: dict[str, Renderer] = {
         },
     ),
     "truth": Renderer("gpbench.report.figures.truth:render", {}),
+    "rivals": Renderer(
+        "gpbench.report.plan.rivals:render",
+        {"rivals": "tables of [methods] that the others are measured against"},
+    ),
+    "attainment": Renderer(
+        "gpbench.report.plan.attaining:render",
+        {"factor": "of a method's own NLL at the end, at which it has arrived; 1.02 by default"},
+    ),
     "outline": Renderer(
         "gpbench.report.plan.outline:render",
         {

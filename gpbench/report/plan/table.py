@@ -225,7 +225,7 @@ def plan_csv(plan: Plan, results: Sequence[BlockNumbers]) -> str:
             rows.append(
                 [
                     *(block.dataset, plan.dataset_label(block.dataset), block.table.method.id, block.label),
-                    *(swept_text(block), result.split, metric, result.finished + result.failed, result.failed),
+                    *(swept_text(block), block.split, metric, result.finished + result.failed, result.failed),
                     *(result.expected or None, result.cut, entry.centre, entry.spread, entry.error),
                     None if printed is None else "large" if printed.value is None else printed.value,
                     None if printed is None else printed.spread,
@@ -246,8 +246,6 @@ def verdict_notes(
         notes += [counted, RULE, *filter(None, [differences_note(paired)])]
     if aside := sorted({result.block.variant for result in results if not result.block.table.counted}):
         notes.append(f"Judged and not counted: {', '.join(aside)}.")
-    if any(result.cut is None for result in results):
-        notes.append("Which cells were cut short is not recorded with these numbers.")
     reasons = {
         plan.dataset_label(result.block.dataset): entry.verdict.why
         for result in results

@@ -107,7 +107,9 @@ class _Evidence:
         first = [inducing.for_latent(c).choose(X) for c in range(self._F)]
         spread = first[0].std(axis=0)
         unit = np.where(spread > 0, spread, 1.0)
-        self._prior = KernelPrior(self._kernel, scheme.kernel, X.shape[1], weak=scheme.prior == "weak")
+        self._prior = KernelPrior(
+            self._kernel, scheme.kernel, X.shape[1], weak=scheme.prior == "weak", level=0.0, own=1.0
+        )
         learns, parts = scheme.hyperparameters == "learned", {}
         for c, Z in enumerate(first):
             parts[f"theta{c}"] = Part(value=self._kernel.theta, free=learns, low=-LOG_BOUND, high=LOG_BOUND)

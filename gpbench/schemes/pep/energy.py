@@ -45,8 +45,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.linalg import blas
 
-from gpbench.model.basis import BLOCK_ROWS, Basis, row_blocks
+from gpbench.model.basis import Basis, row_blocks
 from gpbench.model.gaussian import GaussianQ
+from gpbench.model.kernels.base import row_buffer
 from gpbench.schemes.pep.rows import Cavity, cavity, energies, free_gradient, matched, tilted
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ JITTER = 1e-6
 LEAST_REST = 1e-10
 LEAST_REST_SINGLE = 1e-5
 """Least k̃, the second relative to κ: what float32 leaves of κ - |t|²."""
+
+ROWS = 2048
+"""Of a block: .93 of the time of 1,024."""
+MARGIN = 1.5
+"""Times d, what is added to p_r and 2h: near the fixed point they are hardly below -d."""
 
 
 class Sites(NamedTuple):
@@ -128,7 +134,7 @@ class Energy:
         *,
         power: float,
         single: bool = True,
-        size: int = BLOCK_ROWS,
+        size: int = ROWS,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self.X, self.y, self.power, self.single = X, np.asarray(y), power, single
@@ -139,6 +145,7 @@ class Energy:
         if self.dtype.itemsize * len(X) * X.shape[1] <= KEEP_BYTES:
             self._kept = [self._read(rows) for rows in self.blocks]
         self._rooms: dict[tuple[int, ...], Array] = {}
+        self.held: dict[tuple[int, int], Any] = {}
 
     def at(
         self,
@@ -198,10 +205,10 @@ class Energy:
         return self._kept[number] if self._kept else self._read(self.blocks[number])
 
     def room(self, b: int, width: int, *which: int) -> Array:
-        """A buffer (b, width) in Fortran's order, the same one for the same ``which``; fresh memory costs a pass."""
+        """A buffer (b, width), the same one for the same ``which``; fresh memory costs a pass."""
         key = (b, width, *which)
         if key not in self._rooms:
-            self._rooms[key] = np.empty((b, width), dtype=self.dtype, order="F")
+            self._rooms[key] = row_buffer(b, width, self.dtype)
         return self._rooms[key]
 
     def keeps(self, entries: int) -> bool:
@@ -243,7 +250,7 @@ class _Walk:
         energy, old = self._energy, self._sites
         new, self._clipped = Sites(np.empty(old.c.shape), np.empty(old.d.shape)), 0
         for number, rows in enumerate(energy.blocks):
-            _, _, at = self._cavities(number, rows)
+            _, _, at = self._cavities(number, rows, keep=False)
             c, d, wrong = matched(
                 self._likelihood, energy.y[rows], self._seen(at), power=energy.power, single=energy.single
             )
@@ -262,10 +269,10 @@ class _Walk:
         """E at the sites and its gradient."""
         energy, (c, d), latents = self._energy, self._sites, self._latents
         value, least = sum(latent.log_normaliser for latent in latents), 1.0
-        adjoints = Adjoints(*(np.empty(c.shape) for _ in range(3)))
+        adjoints = Adjoints(*(np.empty(c.shape) for _ in range(4)))
         by_mean, dfree = 0.0, np.zeros(len(self._likelihood.free))
         for number, rows in enumerate(energy.blocks):
-            mu, r, at = self._cavities(number, rows)
+            mu, r, at = self._cavities(number, rows, keep=True)
             seen = self._seen(at)
             found = tilted(self._likelihood, energy.y[rows], seen, power=energy.power, single=energy.single)
             part = energies(found, at, c=c[:, rows], d=d[:, rows], mu=mu, r=r, power=energy.power)
@@ -274,10 +281,11 @@ class _Walk:
             if dfree.size:
                 dfree += free_gradient(self._likelihood, energy.y[rows], seen, power=energy.power)
             least = min(least, float(at.u.min()))
-            adjoints.h[:, rows], adjoints.by_var[:, rows] = found.h, part.by_var
+            adjoints.by_mean[:, rows], adjoints.by_var[:, rows] = part.by_mean, part.by_var
+            adjoints.h[:, rows] = found.h
             adjoints.slope[:, rows] = c[:, rows] - d[:, rows] * mu + part.by_mean
             for k, latent in enumerate(latents):
-                latent.add_adjoints(number, part.by_mean[k], part.by_var[k])
+                latent.add_adjoints(number, Adjoints(*(each[k, rows] for each in adjoints)), d[k, rows])
         gradient = {"mean": np.array([by_mean]), "free": dfree}
         for k, latent in enumerate(latents):
             own = Adjoints(*(each[k] for each in adjoints))
@@ -285,11 +293,11 @@ class _Walk:
         bases, qs = tuple(latent.basis for latent in latents), tuple(latent.q for latent in latents)
         return Evaluation(value, gradient, self._sites, bases, qs, self._clipped, least)
 
-    def _cavities(self, number: int, rows: slice) -> tuple[Array, Array, Cavity]:
-        """μ and r of a block and its rows' cavities, each (F, b); T S is left in its place."""
-        pairs = [latent.marginals(number) for latent in self._latents]
-        mu, r = (np.stack(each) for each in zip(*pairs, strict=True))
-        rest = np.stack([latent.rest[rows] for latent in self._latents])
+    def _cavities(self, number: int, rows: slice, *, keep: bool) -> tuple[Array, Array, Cavity]:
+        """μ and r of a block and its rows' cavities, each (F, b); T S is left in its place if it is to be kept."""
+        pairs = [latent.marginals(number, keep=keep) for latent in self._latents]
+        mu, r = (stacked(each) for each in zip(*pairs, strict=True))
+        rest = stacked([latent.rest[rows] for latent in self._latents])
         c, d = self._sites.c[:, rows], self._sites.d[:, rows]
         return mu, r, cavity(c, d, mu=mu, r=r, rest=rest, power=self._energy.power)
 
@@ -301,9 +309,10 @@ class _Walk:
 
 
 class Adjoints(NamedTuple):
-    """What T̅ is made of beside the sites: the coefficient of mᵀ, p_r, and h; each (n,), or (F, n) together."""
+    """What T̅ is made of beside the sites: the coefficient of mᵀ, p_μ, p_r and h; each (n,), or (F, n) together."""
 
     slope: Array
+    by_mean: Array
     by_var: Array
     h: Array
 
@@ -324,14 +333,13 @@ class _Latent:
     def __init__(self, energy: Energy, basis: Basis, *, number: int, keep: bool) -> None:
         self.basis, self._energy, self._which, self._keep = basis, energy, number, keep
         self._features = basis.kernel.bind(basis.Z, single=energy.single)
-        self._L_inv = basis.L_inv.astype(energy.dtype, order="F")
-        self._trmm: Any = blas.strmm if energy.single else blas.dtrmm  # 0.7 of the time of a full product
-        self._held: list[Any] = []  # what the kernel's pullback needs of each block, where T is kept
-        self._current = -1  # the block whose T is there, where it is not
+        self._L_inv = self._triangular(basis.L_inv)
+        self._made = 0  # blocks whose T is there, where it is kept
+        self._current = -1  # the one block whose T is there, where it is not
         self.rest, self._free = np.empty(len(energy.X)), np.empty(len(energy.X), dtype=bool)
-        self._M = len(basis.Z)
-        self._G, self._b = np.zeros((self._M, self._M)), np.zeros(self._M)
-        self._p, self._R = np.zeros(self._M), np.zeros((self._M, self._M))
+        self._M = M = len(basis.Z)
+        self._G, self._b, self._R, self._H = np.zeros((M, M)), np.zeros(M), np.zeros((M, M)), np.zeros((M, M))
+        self._p, self._t = np.zeros(M), np.zeros(M)
 
     @property
     def log_normaliser(self) -> float:
@@ -341,57 +349,70 @@ class _Latent:
     def add_sites(self, number: int, c: Array, d: Array) -> None:
         """Add a block's sites, each (b,), to the sums G and b."""
         T = self._T(number)
-        scaled = np.multiply(T, self._cast(np.sqrt(d))[:, None], out=self._work(len(T), 0))
-        self._G += scaled.T @ scaled  # numpy sees the one matrix: half the work
+        self._G += self._gram(T, d)
         self._b += self._cast(c) @ T
 
     def settle(self) -> None:
         """Make q of the sums, which begin anew."""
-        self._settled_b = self._b
+        self._settled_G, self._settled_b = self._G, self._b
         self.take(GaussianQ.of_sites(self._G, self._b))
         self._G, self._b = np.zeros((self._M, self._M)), np.zeros(self._M)
 
     def take(self, q: GaussianQ) -> None:
         """Go on from q."""
-        self.q, self._S, self._m = q, self._cast(q.covariance), self._cast(q.mean)
+        self.q, self._m = q, self._cast(q.mean)
+        self._roots: dict[str, Array] = {}  # S and C⁻¹ in the blocks' type, once they are asked for
 
-    def marginals(self, number: int) -> tuple[Array, Array]:
-        """μ and r of a block, each (b,)."""
-        T = self._T(number)
-        TS = np.matmul(T, self._S, out=self._TS(number))
-        return (T @ self._m).astype(np.float64), row_dots(T, TS).astype(np.float64)
+    def marginals(self, number: int, *, keep: bool) -> tuple[Array, Array]:
+        """μ and r of a block, each (b,), and where it is to be kept T S in its place."""
+        T, room = self._T(number), self._TS(number)
+        if keep:
+            r = row_dots(T, self._times_S(T, room))
+        else:  # S = C⁻ᵀ C⁻¹: half the products
+            np.copyto(room, T)
+            times_triangle(room, self._root("root_inverse"), trans=True)
+            r = row_dots(room, room)
+        return (T @ self._m).astype(np.float64), r.astype(np.float64)
 
-    def add_adjoints(self, number: int, by_mean: Array, by_var: Array) -> None:
-        """Add a block's p_μ and p_r, each (b,), to Tᵀ p_μ and R."""
-        T = self._T(number)
-        self._p += self._cast(by_mean) @ T
-        self._R += T.T @ np.multiply(T, self._cast(by_var)[:, None], out=self._work(len(T), 0))
+    def add_adjoints(self, number: int, at: Adjoints, d: Array) -> None:
+        """Add a block's adjoints and sites d, each (b,), to what G̅ and Y are made of.
+
+        To weights of either sign a multiple of d is added and of G taken away in the end, so that they are positive.
+        """
+        rows = self._energy.blocks[number]
+        T, at.h[...] = self._T(number), at.h * self._free[rows]  # a k̃ that was cut off stands still
+        self._p += self._cast(at.by_mean) @ T
+        self._t += self._cast(at.slope) @ T
+        self._R += self._gram(T, at.by_var + MARGIN * d)
+        self._H += self._gram(T, 2.0 * at.h + MARGIN * d)
 
     def pull_back(self, c: Array, d: Array, at: Adjoints, *, jitter: float) -> tuple[Array, Array]:
         """Gradients in theta and Z, by [diag(d) T, slope, c] [2 G̅; mᵀ; a̅ᵀ] and what scales T S and T."""
         energy, basis, M = self._energy, self.basis, self._M
-        S, m, h = self.q.covariance, self.q.mean, at.h * self._free  # a k̃ that was cut off stands still
+        S, m, G, h = self.q.covariance, self.q.mean, self._settled_G, at.h
         a_bar = S @ self._p
-        G_bar = S @ self._R @ S + 0.5 * (np.outer(a_bar, m) + np.outer(m, a_bar))
-        right = self._cast(np.concatenate([-2.0 * G_bar, m[None], a_bar[None]]))
-        dtheta, dZ, Y = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape), np.zeros((M, M))
+        R, twice_H = self._R - MARGIN * G, self._H - MARGIN * G
+        G_bar = -(S @ R @ S) - 0.5 * (np.outer(a_bar, m) + np.outer(m, a_bar))
+        Y = np.outer(m, self._t) + np.outer(a_bar, self._settled_b)
+        Y += S @ (2.0 * R - G) + 2.0 * (G_bar @ G) - twice_H
+        right = self._cast(np.concatenate([2.0 * G_bar, m[None], a_bar[None]]))
+        dtheta, dZ = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape)
         for number, rows in enumerate(energy.blocks):
             T, TS = self._T(number), self._TS(number)
             if not self._keep:
-                np.matmul(T, self._S, out=TS)
+                self._times_S(T, TS)
             weight, through, past = (
                 self._cast(each)[:, None] for each in (d[rows], 2.0 * at.by_var[rows] - d[rows], -2.0 * h[rows])
             )
-            work, left, T_bar = (self._work(len(T), which) for which in range(3))
+            work, left, K_bar = (self._work(len(T), which) for which in range(3))
             np.multiply(T, weight, out=left[:, :M])
             left[:, M], left[:, M + 1] = at.slope[rows], c[rows]
-            np.matmul(left, right, out=T_bar)
-            T_bar += np.multiply(TS, through, out=work)
-            T_bar += np.multiply(T, past, out=work)
-            Y += T_bar.T @ T
-            K_bar = self._trmm(1.0, self._L_inv, T_bar, side=1, lower=1, overwrite_b=1)
+            np.matmul(left, right, out=K_bar)  # T̅, then K̅
+            K_bar += np.multiply(TS, through, out=work)
+            K_bar += np.multiply(T, past, out=work)
+            times_triangle(K_bar, self._L_inv)
             if self._keep:
-                self._features.take_back(self._held[number])
+                self._features.take_back(energy.held[self._which, number])
             part_theta, part_Z = self._features.pullback(K_bar)
             dtheta += part_theta
             dtheta += basis.kernel.diag_pullback(energy.block(number), h[rows])
@@ -403,13 +424,16 @@ class _Latent:
         """T of a block (b, M), made when it is first asked for, or each time if it is not kept."""
         energy, kernel, rows = self._energy, self.basis.kernel, self._energy.blocks[number]
         T = energy.room(rows.stop - rows.start, self._M, self._which, number if self._keep else 0, 0)
-        if number < len(self._held) or number == self._current:
+        if number < self._made or number == self._current:
             return T
         X = energy.block(number)
+        if self._keep and (self._which, number) in energy.held:  # the room of the last evaluation
+            self._features.take_back(energy.held[self._which, number])
         np.copyto(T, self._features.cross(X))
-        self._trmm(1.0, self._L_inv, T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        times_triangle(T, self._L_inv, trans=True)
         if self._keep:
-            self._held.append(self._features.hand_over())
+            energy.held[self._which, number] = self._features.hand_over()
+            self._made += 1
         else:
             self._current = number
         kappa = kernel.diag(X) if kernel.constant_diag is None else kernel.constant_diag
@@ -423,13 +447,50 @@ class _Latent:
         rows = self._energy.blocks[number]
         return self._energy.room(rows.stop - rows.start, self._M, self._which, number if self._keep else 0, 1)
 
+    def _times_S(self, T: Array, out: Array) -> Array:
+        """T S, into a buffer."""
+        return np.matmul(T, self._root("covariance"), out=out)
+
+    def _root(self, name: str) -> Array:
+        if name not in self._roots:
+            self._roots[name] = self._triangular(getattr(self.q, name))
+        return self._roots[name]
+
+    def _gram(self, T: Array, weights: Array) -> Array:
+        """Tᵀ diag(weights) T (M, M) of a block; for half the work where no weight is negative."""
+        work = self._work(len(T), 0)
+        if weights.min() < 0.0:
+            return T.T @ np.multiply(T, self._cast(weights)[:, None], out=work)
+        scaled = np.multiply(T, self._cast(np.sqrt(weights))[:, None], out=work)
+        return scaled.T @ scaled  # numpy sees the one matrix
+
     def _work(self, b: int, which: int) -> Array:
         return self._energy.room(b, self._M + 2 * (which == 1), which)
 
     def _cast(self, values: Array) -> Array:
         return values.astype(self._energy.dtype, order="C")
 
+    def _triangular(self, A: Array) -> Array:
+        return A.astype(self._energy.dtype, order="F")
+
+
+def stacked(rows: Sequence[Array]) -> Array:
+    """Vectors (b,) as the rows of a matrix, without a copy where there is one."""
+    return rows[0][None] if len(rows) == 1 else np.stack(rows)
+
 
 def row_dots(A: Array, B: Array) -> Array:
     """Diagonal of A Bᵀ, shape (b,), of matrices (b, M)."""
     return np.asarray(np.einsum("ij,ij->i", A, B))
+
+
+def times_triangle(A: Array, L: Array, *, trans: bool = False) -> None:
+    """Put A L, or A Lᵀ, in the place of A (b, M) in either order; L (M, M) lower triangular, in Fortran's.
+
+    For 0.7 of the time of a full product.
+    """
+    trmm: Any = blas.strmm if A.dtype == np.float32 else blas.dtrmm
+    if A.flags.f_contiguous:
+        trmm(1.0, L, A, side=1, lower=1, trans_a=int(trans), overwrite_b=1)
+    else:
+        trmm(1.0, L, A.T, side=0, lower=1, trans_a=int(not trans), overwrite_b=1)

@@ -24,7 +24,7 @@ The whole algorithm:
    convergence: what has converged on few rows is a bad start (ring: .15 to .21 instead of .06).
 4. Beyond 50,000 rows a tail of mini-batches takes the place of all rows (:mod:`gpbench.schemes.pep.tail`).
 
-The prior on θ is weak: log ℓ ~ N(log √D, 1), log v ~ N(1, 2²). Without it a few hundred noisy rows are learned by heart
+The prior on θ is weak (:mod:`gpbench.model.kernel_prior`). Without it a few hundred noisy rows are learned by heart
 (breast-cancer .083 instead of .068).
 
 Beyond the paper: the gradient at any sites, stages, prior, the tail, and float32 blocks.

@@ -30,6 +30,7 @@ from gpbench.errors import NumericalError
 from gpbench.model.basis import Basis
 from gpbench.model.gaussian import GaussianQ
 from gpbench.optimize.steps import Adam
+from gpbench.schemes.pep.energy import row_dots, times_triangle
 from gpbench.schemes.pep.rows import Cavity, free_gradient, tilted
 
 if TYPE_CHECKING:
@@ -110,12 +111,12 @@ class Tail:
         batch = Batch.of(self.basis, self.q, X, single=self._single)
         at = Cavity(np.ones_like(batch.mu), batch.mu + self.mean, batch.s, batch.s)
         found = tilted(self.likelihood, y, at, power=self._power, single=self._single)
-        if self._unknowns.size:
-            gradient = batch.gradient(self.q, g=found.g, h=found.h, scale=scale, jitter=self._jitter)
-            if "free" in self._unknowns.parts:
-                gradient["free"] = scale * free_gradient(self.likelihood, y, at, power=self._power)
         d = np.maximum(self._power * np.square(found.g) - 2.0 * found.h, 0.0)
         G, b = batch.sums(c=found.g + d * batch.mu, d=d)
+        if self._unknowns.size:
+            gradient = batch.gradient(self.q, g=found.g, h=found.h, d=d, G=G, scale=scale, jitter=self._jitter)
+            if "free" in self._unknowns.parts:
+                gradient["free"] = scale * free_gradient(self.likelihood, y, at, power=self._power)
         rho = FIRST_RHO / (1.0 + self._t / RHO_HALVED)
         self._G += rho * (scale * G - self._G)
         self._b += rho * (scale * b - self._b)
@@ -168,29 +169,37 @@ class Batch:
     def of(cls, basis: Basis, q: GaussianQ, X: Array, *, single: bool) -> Batch:
         """Rows X (B, D)."""
         features = basis.kernel.bind(basis.Z, single=single)
-        K = features.cross(X)
-        T = np.matmul(K, basis.L_inv.T.astype(K.dtype, order="C"), out=np.empty(K.shape, dtype=K.dtype))
-        TS = T @ q.covariance.astype(T.dtype)
+        T = features.cross(X).copy(order="K")
+        times_triangle(T, basis.L_inv.astype(T.dtype, order="F"), trans=True)
+        TS = np.matmul(T, q.covariance.astype(T.dtype), out=np.empty_like(T))
         prior = basis.kernel.constant_diag
-        rest = (basis.kernel.diag(X) if prior is None else prior) - np.vecdot(T, T)
-        s = np.maximum(rest, 0.0) + np.maximum(np.vecdot(T, TS), LEAST_VARIANCE)
+        rest = (basis.kernel.diag(X) if prior is None else prior) - row_dots(T, T)
+        s = np.maximum(rest, 0.0) + np.maximum(row_dots(T, TS), LEAST_VARIANCE)
         mu = T @ q.mean.astype(T.dtype)
         return cls(basis, X, features, T, TS, mu.astype(np.float64), s.astype(np.float64))
 
     def sums(self, *, c: Array, d: Array) -> tuple[Array, Array]:
-        """Tᵀ diag(d) T (M, M) and Tᵀ c (M,) of sites, each (B,)."""
+        """Tᵀ diag(d) T (M, M) and Tᵀ c (M,) of sites, each (B,), d >= 0."""
         scaled = self.T * np.sqrt(d).astype(self.T.dtype)[:, None]
-        return scaled.T @ scaled, c.astype(self.T.dtype) @ self.T
+        return (scaled.T @ scaled).astype(np.float64), c.astype(self.T.dtype) @ self.T
 
-    def gradient(self, q: GaussianQ, *, g: Array, h: Array, scale: float, jitter: float) -> dict[str, Array]:
-        """Gradients of ``scale`` Σ e - KL in theta0 (P,), Z0 (M, D) and the constant mean (1,), with q(v) held."""
-        T, basis = self.T, self.basis
+    def gradient(
+        self, q: GaussianQ, *, g: Array, h: Array, d: Array, G: Array, scale: float, jitter: float
+    ) -> dict[str, Array]:
+        """Gradients of ``scale`` Σ e - KL in theta0 (P,), Z0 (M, D) and the constant mean (1,), with q(v) held.
+
+        T̅ᵀT is made of Tᵀ diag(2h) T, and that of sites d (B,), their sum G, and weights 2h + d, none of them negative:
+        half a product.
+        """
+        T, basis, S = self.T, self.basis, q.covariance
+        more, by_mean = self.sums(c=g, d=2.0 * h + d)
+        H = more - G
+        Y = np.asfortranarray(scale * (S @ H - H + np.outer(q.mean, by_mean)))
         left, weights = ((scale * each).astype(T.dtype)[:, None] for each in (g, 2.0 * h))
-        T_bar = self.TS - T
-        T_bar *= weights
-        T_bar += left * q.mean.astype(T.dtype)
-        Y = np.asfortranarray(T_bar.T @ T, dtype=np.float64)
-        K_bar = np.matmul(T_bar, basis.L_inv.astype(T.dtype), out=np.empty(T.shape, dtype=T.dtype, order="F"))
+        K_bar = np.subtract(self.TS, T, out=self.TS)  # T̅, then K̅
+        K_bar *= weights
+        K_bar += left * q.mean.astype(T.dtype)
+        times_triangle(K_bar, basis.L_inv.astype(T.dtype, order="F"))
         dtheta, dZ = self.features.pullback(K_bar)
         dtheta += basis.kernel.diag_pullback(self.X, scale * h)
         more_theta, more_Z = basis.gram_pullback(Y, jitter=jitter)

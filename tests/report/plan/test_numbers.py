@@ -1,19 +1,14 @@
 import csv
 import io
 from dataclasses import replace
-from shutil import copytree
 
 import pytest
 
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import read_plan
-from gpbench.errors import UsageError
 from gpbench.report.page.parts import plan_part
-from gpbench.report.plan.anew import judge_anew
-from gpbench.report.plan.numbers import entries_of, entries_of_table
+from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.output import plan_text
-from gpbench.report.plan.published import shipped_folder
-from gpbench.report.plan.table import plan_csv
 
 PLAN = """
 title = "Table"
@@ -113,50 +108,3 @@ def test_text_csv_and_page_print_the_same_verdict_and_count_alike(plan, run, fou
     assert "Verdicts: 1 of 1 decided numbers agree" in text
     assert "not run 1" in text
     assert "Judged and not counted: X, as in the authors' code." in text
-
-
-def test_a_table_is_judged_anew_from_its_numbers_alone(plan, run):
-    found = plan()
-    results = entries_of(found, run(found, 4, limits={"seconds": 60.0}))
-    again = entries_of_table(found, plan_csv(found, results))
-    assert again == results
-    # today's printed number decides, not what the table says of it
-    changed = plan_csv(found, results).replace(",agrees,", ",worse,").replace(",0.5,0.01,", ",0.9,0.9,")
-    assert entries_of_table(found, changed) == results
-
-
-def test_an_earlier_table_says_nothing_of_cells_that_were_cut_short(plan, run):
-    found = plan()
-    rows = list(csv.reader(io.StringIO(plan_csv(found, entries_of(found, run(found, 3))))))
-    kept = [index for index, name in enumerate(rows[0]) if name not in {"expected", "cut_short"}]
-    earlier = "\n".join(",".join(f'"{row[index]}"' for index in kept) for row in rows)
-    first = entries_of_table(found, earlier)[0]
-    assert (first.cut, first.expected, str(first.entries["nll"].verdict)) == (None, 4, "agrees: 3 of 4 splits")
-
-
-def test_a_table_of_other_splits_is_not_comparable(plan, run):
-    old = plan()
-    text = plan_csv(old, entries_of(old, run(old, 4)))
-    told = str(entries_of_table(plan("folds:4"), text)[0].entries["nll"].verdict)
-    assert told == "not comparable: splits holdout:0.1*4, the plan's are folds:4"
-
-
-def test_what_is_no_table_of_the_plan(plan, run):
-    found = plan()
-    with pytest.raises(UsageError, match="this is no table of mine: it lacks the columns cells, centre"):
-        entries_of_table(found, "dataset,label\n")
-    text = plan_csv(found, entries_of(found, run(found, 4))).replace(",0.5,", ",half,", 1)
-    with pytest.raises(UsageError, match="centre: expected a number or nothing; got 'half'"):
-        entries_of_table(found, text)
-
-
-def test_what_ships_is_judged_by_today_s_rule(tmp_path):
-    """Judging the shipped tables anew changes nothing."""
-    shipped = shipped_folder("reproduced")
-    copytree(shipped, tmp_path / "reproduced")
-    told = judge_anew(tmp_path / "reproduced")
-    assert told
-    files = [f"{name}/table.{ending}" for name, _ in told for ending in ("csv", "md", "txt")]
-    for file in [*files, "verdicts.md"]:
-        one, other = ((folder / file).read_text(encoding="utf-8") for folder in (tmp_path / "reproduced", shipped))
-        assert one == other, file

@@ -8,6 +8,7 @@ from gpbench.model.kernels import SE, Sum, White, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.fixed_point import FixedPointSearch
+from gpbench.schemes.ep import full
 from gpbench.schemes.ep.factors import ProbitFactors
 from gpbench.schemes.ep.full import FullEP
 from gpbench.schemes.ep.gfitc import settle_gfitc
@@ -52,6 +53,35 @@ def test_oracle(read_oracle, name, sequential):
     assert var[:, 0] == pytest.approx(expected["test_var"], abs=1e-8)
     plus = posterior.predict(inputs["X_test"]).probabilities[:, 1]
     assert plus == pytest.approx(expected["test_prob_plus"], abs=1e-8)
+
+
+def test_means_that_settle_first_save_sweeps(monkeypatch):
+    X, y = rows(80)
+    factors = ProbitFactors(y)
+
+    def settled(variance, x):
+        kernel = make_kernel("se", 2, variance=variance, lengthscale=1.5, noise=0.0)
+        return FullEP(kernel, X, factors, x=x, search=FixedPointSearch(tolerance=1e-6), jitter=1e-4)
+
+    near = settled(100.0, factors.start()).outcome.x
+    quick = settled(150.0, near)
+    monkeypatch.setattr(full, "_MEANS", 0)
+    slow = settled(150.0, near)
+    assert quick.log_z == pytest.approx(slow.log_z, abs=1e-9)
+    assert quick.outcome.iterations < 0.75 * slow.outcome.iterations
+
+
+def test_the_state_belongs_to_the_sites_that_are_handed_back():
+    X, y = rows()
+    kernel = make_kernel("se", 2, variance=100.0, lengthscale=1.5, noise=0.0)
+    factors = ProbitFactors(y)
+    first = np.ones(2 * len(y))
+    state = FullEP(kernel, X, factors, x=first, search=FixedPointSearch(limit=2), jitter=1e-6)
+    assert not state.outcome.settled
+    assert (first == 1.0).all()
+    tau, b = np.split(state.outcome.x, 2)
+    K = kernel.gram(X) + 1e-6 * np.eye(len(X))
+    assert state.mean == pytest.approx(K @ np.linalg.solve(np.eye(len(X)) + tau[:, None] * K, b), abs=1e-8)
 
 
 def test_gfitc_with_all_rows_as_inducing_inputs_is_full_ep():

@@ -64,6 +64,20 @@ def test_laplace_of_gaussian_targets_is_exact():
     assert mode.evidence == pytest.approx(exact, abs=1e-10)
 
 
+def test_a_mode_nearby_saves_newton_steps():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    bases = [Basis(make_kernel("se", 2, variance=v, lengthscale=1.0, noise=0.0), X, jitter=1e-6) for v in (30.0, 33.0)]
+    near = laplace_mode(bases[0], Observation(Logit()), y)
+    cold = laplace_mode(bases[1], Observation(Logit()), y, tolerance=1e-12)
+    warm = laplace_mode(bases[1], Observation(Logit()), y, start=near.f)
+    assert warm.steps <= 3 < cold.steps
+    assert warm.f == pytest.approx(cold.f, abs=1e-7)
+    useless = laplace_mode(bases[1], Observation(Logit()), y, start=np.where(y == 1, -50.0, 50.0))
+    assert useless.evidence == pytest.approx(cold.evidence, abs=1e-9)
+
+
 @pytest.mark.parametrize("task", ["count", "binary", "ordinal"])
 def test_laplace_on_the_subset(train, data, task):
     X, y = data(task, 60)

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from gpbench.errors import NumericalError, UsageError
+from gpbench.model.basis import Basis
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.base import StopTraining
-from gpbench.schemes.jaakkola import collapsed
+from gpbench.schemes.jaakkola import collapsed, vijj
 from gpbench.schemes.jaakkola.vijj import VIJJ, VIJJFull
 
 VARIANTS = {
     "vi-jj": VIJJ,
     "vi-taylor": partial(VIJJ, bound="taylor"),
     "vi-jj-hybrid": partial(VIJJ, variant="hybrid"),
+    "profile": partial(VIJJ, variant="profile"),
     "vi-jj-full": VIJJFull,
 }
 
@@ -43,7 +45,7 @@ def test_learns(train, boundary, name):
     assert (posterior.latents[0].kernel.theta != scheme.initial_kernel(np.zeros((1, 2))).theta).all()
 
 
-@pytest.mark.parametrize("name", ["vi-jj", "vi-jj-hybrid", "vi-jj-full"])
+@pytest.mark.parametrize("name", ["vi-jj", "vi-jj-hybrid", "vi-jj-full", "profile"])
 def test_the_bound_never_falls(train, boundary, name):
     X, y = boundary()
     bounds = []
@@ -68,7 +70,7 @@ def test_all_jj_variants_reach_one_optimum(train, boundary, conditional):
     options = {"kernel": "se", "noise": 0.0, "max_iterations": 3000, "conditional": conditional}
     strict = {"vi-jj-full": {}}  # its own tolerances
     best = {}
-    for name in ("vi-jj", "vi-jj-hybrid", "vi-jj-full"):
+    for name in ("vi-jj", "vi-jj-hybrid", "vi-jj-full", "profile"):
         bounds = []
         found = train(
             VARIANTS[name](**options, **strict.get(name, {"tolerance": 1e-9})),
@@ -79,7 +81,52 @@ def test_all_jj_variants_reach_one_optimum(train, boundary, conditional):
         assert found.stopped_by == "converged"
         best[name] = bounds[-1]
     assert best["vi-jj"] == pytest.approx(best["vi-jj-full"], abs=0.02)
+    assert best["profile"] == pytest.approx(best["vi-jj-full"], abs=0.002)
     assert best["vi-jj-hybrid"] == pytest.approx(best["vi-jj-full"], abs=0.02)
+
+
+def test_the_profile_leaves_the_plateau_of_nearly_separable_rows(train):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((300, 8))
+    y = (X @ rng.standard_normal(8) + 0.02 * rng.standard_normal(300) > 0).astype(int)
+    options = {"kernel": "se", "max_iterations": 100}
+    slow = train(VIJJ(**options), X, y, M=20)
+    fast = train(VIJJ(variant="profile", tolerance=1e-7, **options), X, y, M=20)
+    assert fast.stopped_by == "converged"
+    assert fast.iterations < 60
+    assert fast.bound > slow.bound + 10.0
+    assert fast.facts["tangent_updates"] < 10 * fast.iterations
+
+
+def test_the_gradient_at_settled_tangents_is_the_whole_one(boundary, monkeypatch):
+    monkeypatch.setattr(vijj, "SETTLED", 1e-8)
+    X, y = boundary()
+    scheme = VIJJ(variant="profile", variance=30.0)
+    rule, likelihood = InducingRule("random", count=6, seed=1), scheme.likelihood_for("binary", 2)
+
+    def value_and_gradient(theta):
+        rng = np.random.default_rng(0)
+        training = scheme.start(X, y, inducing=rule, likelihood=likelihood, classes=2, rng=rng)
+        basis = training.state.basis
+        state, gradient = training._evaluated(
+            Basis(basis.kernel.with_theta(theta), basis.Z, jitter=1e-6), training.state.xi, by_xi=False
+        )
+        return state.at.value, gradient["theta"]
+
+    theta = scheme.initial_kernel(X).theta
+    _, gradient = value_and_gradient(theta)
+    for i in range(len(theta)):
+        h = np.zeros(len(theta))
+        h[i] = 1e-4
+        difference = (value_and_gradient(theta + h)[0] - value_and_gradient(theta - h)[0]) / 2e-4
+        assert gradient[i] == pytest.approx(difference, rel=1e-5, abs=1e-6)
+
+
+def test_kept_features_change_nothing(train, boundary, monkeypatch):
+    X, y = boundary()
+    kept = train(VIJJ(variant="profile", block_rows=16), X, y)
+    monkeypatch.setattr(vijj, "KEPT", 0)
+    assert train(VIJJ(variant="profile", block_rows=16), X, y).bound == pytest.approx(kept.bound, rel=1e-9)
 
 
 def test_stage_lengths_are_those_of_the_settings(train, boundary):

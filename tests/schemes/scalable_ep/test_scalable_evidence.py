@@ -8,7 +8,7 @@ from gpbench.errors import NumericalError
 from gpbench.model.kernels import SE, Sum, White, make_kernel
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.posterior import Posterior
-from gpbench.optimize.fixed_point import FixedPointSearch
+from gpbench.optimize.fixed_point import FixedPointSearch, Proposal
 from gpbench.schemes.ep.factors import ProbitFactors, StepFactors
 from gpbench.schemes.ep.full import FullEP
 from gpbench.schemes.ep.gfitc import settle_gfitc
@@ -41,7 +41,7 @@ def settled(ep, factors, search=TIGHT):
 
     def update(x):
         now = ep.evaluate(x.reshape(shape), gradient=False)
-        return now.target.reshape(-1), now.weights.reshape(-1)
+        return Proposal(now.target.reshape(-1), now.weights.reshape(-1))
 
     search.forget()
     outcome = search.settle(update, factors.start().reshape(-1))

@@ -1,0 +1,112 @@
+"""Everything that the reference results come to, written into a results folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from gpbench.bench.store import Store
+from gpbench.errors import NotComputed, StoreError, UsageError, reason
+from gpbench.report.evidence.experiments import (
+    all_plans,
+    experiment,
+    experiments_csv,
+    headlines,
+    headlines_table,
+)
+from gpbench.report.evidence.page import page
+from gpbench.report.evidence.summary import points, points_csv, summary_picture
+from gpbench.report.figures.style import save_figure
+from gpbench.report.files import write_atomically
+from gpbench.report.plan.claims import claims_csv, judge_claims, read_claims, read_findings
+from gpbench.report.plan.output import scored, write_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpbench.bench.plan.run import PlanCells
+    from gpbench.report.evidence.experiments import Experiment
+
+__all__ = ["TEMPLATE", "Unwritten", "write_evidence"]
+
+#: In the results folder.
+TEMPLATE = "README.template.md"
+
+
+@dataclass(frozen=True)
+class Unwritten:
+    """A plan that cannot be made of what is there, and why."""
+
+    plan: str
+    why: str
+
+
+def write_evidence(folder: Path, *, template: Path | None = None) -> tuple[list[Path], list[Unwritten]]:
+    """Write every plan's table or picture of which there is anything, the tables of all, the summary and the page.
+
+    Parameters
+    ----------
+    folder : Path
+        Of results: README.md goes there, everything else below ``reproduced``.
+    template : Path, optional
+        In place of the folder's own.
+
+    Returns
+    -------
+    list of Path
+        What was written, the page and what rests on all plans first.
+    list of Unwritten
+        Plans that could not be made, in spite of their cells.
+
+    Raises
+    ------
+    UsageError
+        The template, a claim or a finding names something that there is not.
+    StoreError
+        Something cannot be read or written.
+    """
+    source = template or folder / TEMPLATE
+    try:
+        prose = source.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"cannot read {source}: {reason(error)}") from error
+    reproduced = folder / "reproduced"
+    with TemporaryDirectory() as empty:
+        plans = all_plans(Store(Path(empty)))
+        claims, findings = (judge_claims(each, plans.__getitem__) for each in (read_claims(), read_findings()))
+        found = [experiment(each) for each in plans.values()]
+        told = headlines(plans)
+        pictured = points(plans.values())
+        text = page(prose, plans=plans, findings=findings, claims=claims, told=told, found=found)
+        made, unwritten = _plans(plans.values(), found, reproduced)
+    written = {
+        folder / "README.md": text,
+        reproduced / "experiments.csv": experiments_csv(found),
+        reproduced / "verdicts.md": headlines_table(told),
+        reproduced / "claims.csv": claims_csv(claims),
+        reproduced / "findings.csv": claims_csv(findings),
+        reproduced / "summary.csv": points_csv(pictured),
+    }
+    for path, content in written.items():
+        write_atomically(path, content)
+    drawn = summary_picture(pictured)
+    picture = reproduced / "summary.png"
+    if drawn is not None:
+        save_figure(drawn, picture)
+    return [*written, *([picture] if drawn is not None else []), *made], unwritten
+
+
+def _plans(plans: Iterable[PlanCells], found: Sequence[Experiment], folder: Path) -> tuple[list[Path], list[Unwritten]]:
+    """Each plan's own files, of those of which there is anything."""
+    made: list[Path] = []
+    unwritten: list[Unwritten] = []
+    for plan_cells, state in zip(plans, found, strict=True):
+        if state.state == "not run":
+            continue
+        try:
+            made += write_plan(scored(plan_cells), folder / plan_cells.plan.id)
+        except (NotComputed, UsageError) as error:
+            unwritten.append(Unwritten(plan_cells.plan.id, str(error)))
+    return made, unwritten

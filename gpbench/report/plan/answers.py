@@ -1,0 +1,137 @@
+"""Measures of findings: what gpbench's own plans ask; see :mod:`gpbench.report.plan.checks`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpbench.errors import UsageError
+from gpbench.report.compare.attainment import attained
+from gpbench.report.groups import processors_of
+from gpbench.report.plan.checks import Check, each_group, missing, shared_splits, shown
+from gpbench.report.plan.numbers import entries_of
+from gpbench.report.plan.verdicts import AGREES, DECIDED
+from gpbench.report.tables.summary import value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.report.plan.numbers import Entry
+
+__all__ = ["as_printed", "comes_to_its_end", "exceeds", "spans_printed"]
+
+At = dict[str, Any]
+
+
+def comes_to_its_end(
+    found: PlanCells,
+    *,
+    first: str,
+    second: str,
+    quantity: str = "iterations",
+    at_least: float = 0.0,
+    at_most: float = math.inf,
+    factor: float = 1.02,
+    datasets: Sequence[str] | None = None,
+) -> list[Check]:
+    """What the second takes to ``factor`` of its own end is ``at_least`` to ``at_most`` times what the first takes.
+
+    ``quantity`` is iterations or seconds; the median of the ratios over common splits decides.
+    """
+    if quantity not in {"iterations", "seconds"}:
+        raise UsageError(f"quantity must be iterations or seconds; got {quantity!r}")
+    column = 0 if quantity == "iterations" else 1
+    checks = []
+    for group in each_group(found, (first, second), datasets=datasets):
+        splits = shared_splits(group.cells[first], group.cells[second])
+        if gap := missing(group) or (None if splits else Check(f"{group.label}: no common splits", None, group.all())):
+            checks.append(gap)
+            continue
+        if quantity == "seconds" and len(processors_of(group.all())) > 1:
+            checks.append(Check(f"{group.label}: times of different processors", None, group.all()))
+            continue
+        taken = np.array([[attained(cell, factor=factor)[column] for cell in cells] for cells in splits])
+        one, other = (float(np.median(taken[:, k])) for k in (0, 1))
+        ratio = float(np.median(taken[:, 1] / taken[:, 0])) if np.isfinite(taken[:, 0]).all() else math.nan
+        unit = " s" if quantity == "seconds" else ""
+        words = f"{group.label}: {first} {shown(one)}{unit}, {second} {shown(other)}{unit}, {shown(ratio)} times"
+        holds = at_least <= ratio <= at_most if math.isfinite(ratio) else None
+        checks.append(Check(words, holds, group.all()))
+    return checks
+
+
+def as_printed(
+    found: PlanCells,
+    *,
+    methods: Sequence[str],
+    metric: str = "nll",
+    datasets: Sequence[str] | None = None,
+    at: At | None = None,
+) -> list[Check]:
+    """The numbers of some tables of [methods] agree with the printed ones, by the rule of verdicts."""
+    checks = []
+    for where, entry, cells in _printed(found, methods, metric=metric, datasets=datasets, at=at):
+        if not cells or entry.centre is None or entry.printed is None:
+            checks.append(Check(f"{where}: not run", None, measured=False))
+            continue
+        word = entry.verdict.word
+        words = f"{where}: {shown(entry.centre)}, printed {entry.printed.text}, {word}"
+        checks.append(Check(words, word == AGREES if word in DECIDED else None, cells))
+    return checks
+
+
+def spans_printed(
+    found: PlanCells,
+    *,
+    methods: Sequence[str],
+    metric: str = "nll",
+    datasets: Sequence[str] | None = None,
+    at: At | None = None,
+) -> list[Check]:
+    """Each printed number lies between the lowest and the highest of the splits."""
+    checks = []
+    for where, entry, cells in _printed(found, methods, metric=metric, datasets=datasets, at=at):
+        known = [number for cell in cells if (number := value_of(cell, metric)) is not None]
+        if not known or entry.printed is None or entry.printed.value is None:
+            checks.append(Check(f"{where}: not run", None, measured=False))
+            continue
+        words = f"{where}: {shown(min(known))} to {shown(max(known))}, printed {entry.printed.text}"
+        holds = min(known) <= entry.printed.value <= max(known) if len(known) > 1 else None
+        checks.append(Check(words, holds, cells))
+    return checks
+
+
+def _printed(
+    found: PlanCells, names: Sequence[str], *, metric: str, datasets: Sequence[str] | None, at: At | None
+) -> list[tuple[str, Entry, tuple[PlanResult, ...]]]:
+    """Where something is printed for some methods: a label, the number with its verdict, and the cells."""
+    cells: dict[tuple[int, int], list[PlanResult]] = {}
+    for name in names:
+        for group in each_group(found, (name,), datasets=datasets, at=at):
+            for cell in group.all():
+                cells.setdefault(cell.shown.position, []).append(cell)
+    told = []
+    for each in entries_of(found.plan, found.results):
+        block, entry = each.block, each.entries.get(metric)
+        chosen = block.table.name in names and (datasets is None or block.dataset in datasets)
+        if chosen and (at or {}).items() <= dict(block.sweep).items() and entry is not None and entry.printed:
+            words = [found.plan.dataset_label(block.dataset)] if len(found.plan.datasets) > 1 else []
+            told.append((", ".join([*words, block.label]), entry, tuple(cells.get(block.position, ()))))
+    return told
+
+
+def exceeds(
+    found: PlanCells, *, method: str, metric: str, value: float, datasets: Sequence[str] | None = None,
+    at: At | None = None,
+) -> list[Check]:  # fmt: skip
+    """The median over splits of a method's metric is above a value."""
+    checks = []
+    for group in each_group(found, (method,), datasets=datasets, at=at):
+        known = [number for cell in group.cells[method] if (number := value_of(cell, metric)) is not None]
+        middle = float(np.median(known)) if known else math.nan
+        words = f"{group.label}: {method} {metric} {shown(middle)}"
+        checks.append(missing(group) or Check(words, middle > value if known else None, group.all()))
+    return checks

@@ -1,0 +1,165 @@
+"""``render = "attainment"``: how many iterations and seconds each method takes to within 2 % of its own end.
+
+Where a curve ends and when it arrives is said in :mod:`gpbench.report.compare.attainment`; the goal here is a method's
+own end on the same split, so that what is compared is how fast a scheme comes to what it will come to. The ratios are
+to the plan's first method, paired over the splits that both finished.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+from gpbench.errors import UsageError
+from gpbench.report.compare.attainment import FACTOR, attained
+from gpbench.report.files import write_atomically
+from gpbench.report.notes import head_notes, plan_notes
+from gpbench.report.plan.claims import claim_words, judge_claims_of
+from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
+from gpbench.report.text import csv_text, escape_markdown, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.plan.run import PlanCells, PlanResult
+
+__all__ = ["Attained", "attainments", "render"]
+
+
+@dataclass(frozen=True)
+class Attained:
+    """How soon a method comes to its own end on a data set.
+
+    Attributes
+    ----------
+    dataset, method : str
+        Labels.
+    splits, failed : int
+        Cells that ended well or not.
+    iterations, seconds, end : float or None
+        Medians over splits of the first two, the mean of the NLL at the end; None where no cell ended well.
+    fewer, sooner : float or None
+        Median over common splits of its iterations and seconds over the first method's; None where there are none.
+    """
+
+    dataset: str
+    method: str
+    splits: int
+    failed: int
+    iterations: float | None
+    seconds: float | None
+    end: float | None
+    fewer: float | None
+    sooner: float | None
+
+
+def render(found: PlanCells, folder: Path) -> list[Path]:
+    """Write ``table.txt``, ``table.md``, ``table.tex`` and ``table.csv``; see :mod:`gpbench.report.plan.renderers`."""
+    plan = found.plan
+    rows = attainments(plan, found.results)
+    shown, claims = _display(plan, rows), judge_claims_of(found)
+    written = []
+    for form in ("text", "markdown", "latex"):
+        lines = head_notes(plan)
+        if form == "markdown":
+            head = "\n".join(f"> {escape_markdown(line)}  " for line in lines)
+        else:
+            head = "\n".join(("% " if form == "latex" else "") + printable(line) for line in lines)
+        pieces = [head + "\n", RENDERERS[form](shown), claim_words(claims, form)]
+        written.append(folder / f"table{ENDINGS[form]}")
+        write_atomically(written[-1], "\n".join(filter(None, pieces)))
+    written.append(folder / f"table{ENDINGS['csv']}")
+    heads = list(Attained.__dataclass_fields__)
+    write_atomically(written[-1], csv_text([heads, *(vars(row).values() for row in rows)]))
+    return written
+
+
+def attainments(plan: Plan, cells: Sequence[PlanResult]) -> list[Attained]:
+    """A row for each data set and method of which there are cells, in the plan's order.
+
+    Raises
+    ------
+    UsageError
+        [figure] factor is no number above 1.
+    """
+    factor = plan.figure.get("factor", FACTOR)
+    if not isinstance(factor, int | float) or factor <= 1.0:
+        raise UsageError(f"{plan.path}: [figure]: factor must be a number above 1; got {factor!r}")
+    own: dict[tuple[int, int], list[PlanResult]] = {}
+    for cell in sorted(cells, key=lambda cell: cell.shown.position):
+        own.setdefault(cell.shown.position, []).append(cell)
+    known = {
+        position: {
+            (cell.split.index, cell.split.seed, cell.seed): attained(cell, factor=float(factor))
+            for cell in several
+            if cell.finished
+        }
+        for position, several in own.items()
+    }
+    first: dict[int, tuple[int, int]] = {}
+    rows = []
+    for position, several in own.items():
+        here = known[position]
+        rival = known[first.setdefault(position[0], position)]
+        common = [(one, rival[key]) for key, one in here.items() if key in rival]
+        # inf/inf is of no account; where one side alone is infinite its ratio is, too, and the median stands that
+        ratios = [[_ratio(one[k], other[k]) for one, other in common] for k in (0, 1)]
+        rows.append(
+            Attained(
+                dataset=several[0].shown.dataset,
+                method=several[0].shown.method,
+                splits=len(here),
+                failed=len(several) - len(here),
+                iterations=_middle([one[0] for one in here.values()]),
+                seconds=_middle([one[1] for one in here.values()]),
+                end=fmean(one[2] for one in here.values()) if here else None,
+                fewer=_middle(ratios[0]),
+                sooner=_middle(ratios[1]),
+            )
+        )
+    return rows
+
+
+def _ratio(one: float, other: float) -> float:
+    return one / other if math.isfinite(other) and other > 0.0 else math.nan
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    """The median of what is known; None of nothing."""
+    known = [value for value in values if not math.isnan(value)]
+    return median(known) if known else None
+
+
+def _display(plan: Plan, rows: Sequence[Attained]) -> Display:
+    first = rows[0].method if rows else ""
+    lines = []
+    for index, row in enumerate(rows):
+        same = index > 0 and rows[index - 1].dataset == row.dataset
+        count = str(row.splits) + (f", failed {row.failed}" if row.failed else "")
+        numbers = (
+            *(_words(value, 0) for value in (row.iterations,)),
+            *(_words(value, None) for value in (row.seconds, row.fewer, row.sooner)),
+            NONE if row.end is None else f"{row.end:.3f}",
+        )
+        lines.append(Line(("" if same else row.dataset, row.method, count, *numbers), ()))
+    ratios = [f"Ratios: to {first}, medians over common splits. Iterations and seconds: medians; NLL at the end: mean."]
+    return Display(
+        word_heads=("data set", "method", "splits", "iterations", "seconds", "iterations ×", "seconds ×", "NLL at end"),
+        number_heads=(),
+        lines=tuple(lines),
+        best="",
+        notes=(*(ratios if rows else ["No cells."]), *plan_notes(plan)),
+        keys=3,
+    )
+
+
+def _words(value: float | None, digits: int | None) -> str:
+    if value is None:
+        return NONE
+    if not math.isfinite(value):
+        return "not reached"
+    return f"{value:,.{digits}f}" if digits is not None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,97 @@
+"""Measures of findings on made-up cells: where each holds, does not, and where nothing is known."""
+
+import pytest
+
+from gpbench.bench.plan.blocks import blocks
+from gpbench.bench.plan.read import read_plan
+from gpbench.errors import UsageError
+from gpbench.report.plan import answers
+
+PLAN = """
+title = "T"
+paper = "villacampa2017"
+datasets = ["german", "magic"]
+split = "holdout:0.1*4"
+metrics = ["nll", "error"]
+published = "numbers.csv"
+[methods.a]
+method = "x-gpc"
+printed = "A"
+[methods.b]
+method = "svgpc"
+printed = "B"
+"""
+NUMBERS = "dataset,method,metric,value,spread\ngerman,A,nll,0.50,0.01\nmagic,A,nll,0.30,0.01\ngerman,B,nll,0.9,0.01\n"
+FAST = [(0.1, 1.0), (0.2, 0.505), (0.4, 0.5), (0.8, 0.5)]
+SLOW = [(0.1, 2.0), (1.0, 1.0), (2.0, 0.9), (4.0, 0.4), (8.0, 0.4), (9.0, 0.4)]
+
+
+@pytest.fixture
+def bench(tmp_path, make_cell, plan_cell, found_of):
+    def make(given):
+        """Data set, table -> NLLs or curves of the splits."""
+        (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
+        path = tmp_path / "mine.toml"
+        path.write_text(PLAN, encoding="utf-8")
+        plan = read_plan(path)
+        cells = []
+        for block in blocks(plan):
+            for index, value in enumerate(given.get((block.dataset, block.table.name), ())):
+                outcome = {"nll": value}
+                if isinstance(value, list):
+                    outcome = {"trace": [(*point, point[1] / 2) for point in value], "nll": value[-1][1]}
+                cell = make_cell(
+                    dataset=block.dataset, method=block.table.method.id, index=index, protocol=block.split, count=4,
+                    settings=dict(block.settings), **outcome,
+                )  # fmt: skip
+                cells.append(plan_cell(cell, block, plan))
+        return found_of(plan, cells)
+
+    return make
+
+
+def told(checks):
+    return [(check.words, check.holds, check.measured) for check in checks]
+
+
+def test_iterations_and_seconds_to_a_method_s_own_end(bench):
+    found = bench({("german", "a"): [FAST, FAST], ("german", "b"): [SLOW, SLOW]})
+    german, magic = answers.comes_to_its_end(found, first="a", second="b", at_least=2.0)
+    assert (german.words, german.holds, len(german.cells)) == ("german: a 2, b 4, 2 times", True, 4)
+    assert (magic.words, magic.measured) == ("magic: a b not run", False)
+    seconds = answers.comes_to_its_end(found, first="a", second="b", quantity="seconds", at_most=10.0)
+    assert told(seconds)[0] == ("german: a 0.2 s, b 4 s, 20 times", False, True)
+    with pytest.raises(UsageError, match="iterations or seconds"):
+        answers.comes_to_its_end(found, first="a", second="b", quantity="looks")
+
+
+def test_as_printed_goes_by_the_rule_of_verdicts(bench):
+    near, far = (0.49, 0.51, 0.5, 0.5), (0.39, 0.41, 0.4, 0.4)
+    found = bench({("german", "a"): near, ("magic", "a"): far})
+    assert told(answers.as_printed(found, methods=["a", "b"])) == [
+        ("german, a: 0.5, printed 0.50 ± 0.01, agrees", True, True),
+        ("german, b: not run", None, False),
+        ("magic, a: 0.4, printed 0.30 ± 0.01, higher", False, True),
+    ]
+    assert len(answers.as_printed(found, methods=["a"], datasets=["german"])) == 1
+    one = bench({("german", "a"): near[:1]})
+    assert told(answers.as_printed(one, methods=["a"], datasets=["german"]))[0][1] is None
+    with pytest.raises(UsageError, match=r"unknown table of \[methods\]"):
+        answers.as_printed(found, methods=["c"])
+
+
+def test_splits_span_a_printed_number_or_do_not(bench):
+    found = bench({("german", "a"): (0.45, 0.6), ("magic", "a"): (0.31, 0.5), ("german", "b"): (0.9,)})
+    assert told(answers.spans_printed(found, methods=["a", "b"])) == [
+        ("german, a: 0.45 to 0.6, printed 0.50 ± 0.01", True, True),
+        ("german, b: 0.9 to 0.9, printed 0.9 ± 0.01", None, True),
+        ("magic, a: 0.31 to 0.5, printed 0.30 ± 0.01", False, True),
+    ]
+
+
+def test_a_median_exceeds_a_value(bench):
+    found = bench({("german", "a"): (0.5, 1.5, 1.6)})
+    german, magic = answers.exceeds(found, method="a", metric="nll", value=1.0)
+    assert (german.words, german.holds) == ("german: a nll 1.5", True)
+    assert magic.measured is False
+    assert answers.exceeds(found, method="a", metric="nll", value=2.0)[0].holds is False
