@@ -41,9 +41,8 @@ from gpbench.report.figures.style import (
     value_limits,
 )
 from gpbench.report.files import write_atomically
-from gpbench.report.groups import Group, disturbed_words, group_cells
+from gpbench.report.groups import Group, disturbed_words, group_cells, is_cut_short
 from gpbench.report.notes import head_notes, plan_notes
-from gpbench.report.plan.verdicts import is_cut_short
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import csv_text, printable
 from gpbench.report.traces import SPREADS, Curve, curve_of, in_digits

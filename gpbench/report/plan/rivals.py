@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime, timedelta
 from statistics import fmean, geometric_mean, median
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,9 @@ _NOTES = (
         "no rival stays. Falling: how far the end is below where the method was at half its time."
     ),
 )
+
+_APART = timedelta(minutes=10)
+"""Cells of a split that are further apart do not share a busy minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +281,7 @@ def _text(found: PlanCells, rows: Sequence[Standing], form: str) -> str:
     notes = (
         *_NOTES,
         *(each[0].upper() + each[1:] for each in clocks),
+        *_unpaired(found),
         *failed,
         *plan_notes(found.plan),
         *_not_run(found),
@@ -287,6 +292,32 @@ def _text(found: PlanCells, rows: Sequence[Standing], form: str) -> str:
     mark: Callable[[str], str] = {"text": "{}", "markdown": "> {}  ", "latex": "% {}"}[form].format
     head = "\n".join(wrapped(lines, None) if form == "text" else [mark(line) for line in lines]) + "\n"
     return "\n".join([head, *written])
+
+
+def _unpaired(found: PlanCells) -> list[str]:
+    """Methods that ran at another time than all rivals of their split: a machine is not equally fast all day."""
+    names = _rivals(found)
+    finished = [cell for cell in found.results if cell.finished and {"start", "end"} <= set(cell.provenance)]
+    rivals: dict[tuple[str, int], list[tuple[datetime, datetime]]] = defaultdict(list)
+    for cell in finished:
+        if cell.shown.name in names:
+            rivals[cell.shown.dataset, cell.split.index].append(_span(cell))
+    ran: dict[str, list[bool]] = defaultdict(list)
+    for cell in finished:
+        if others := rivals[cell.shown.dataset, cell.split.index]:
+            start, end = _span(cell)
+            ran[cell.shown.method].append(all(max(start - later, sooner - end) > _APART for sooner, later in others))
+    return [
+        f"On {sum(apart)} of {len(apart)} splits {label} ran more than {_APART.seconds // 60} minutes before or after "
+        "all rivals: its × there compare different hours of the machine."
+        for label, apart in ran.items()
+        if any(apart)
+    ]
+
+
+def _span(cell: PlanResult) -> tuple[datetime, datetime]:
+    start, end = (datetime.fromisoformat(str(cell.provenance[name])) for name in ("start", "end"))
+    return start, end
 
 
 def _not_run(found: PlanCells) -> list[str]:

@@ -114,6 +114,18 @@ def test_times_of_different_processors_are_not_shown(duel, tmp_path):
     assert " 4.0 " not in words
 
 
+@pytest.mark.parametrize(("start", "said"), [("10:30", True), ("09:40", True), ("10:09", False)])
+def test_a_method_that_ran_at_another_time_than_the_rivals_is_said(duel, tmp_path, start, said):
+    found = duel()
+    for cell in found.results:
+        begun = start if (cell.shown.name, cell.split.index) == ("x-gpc", 1) else "10:00"
+        times = {"start": f"2026-11-01T{begun}:00+00:00", "end": f"2026-11-01T{begun}:30+00:00"}
+        cell.provenance.update(times)
+    words = " ".join(render(found, tmp_path)[0].read_text(encoding="utf-8").split())
+    assert ("On 2 of 4 splits x-gpc ran more than 10 minutes before or after all rivals" in words) is said
+    assert "splits slow ran" not in words
+
+
 def test_what_was_planned_and_not_run_is_said(duel, tmp_path):
     found = duel()
     found.results[:] = [cell for cell in found.results if cell.shown.name != "other" and cell.shown.dataset == "heart"]
