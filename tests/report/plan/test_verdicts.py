@@ -3,8 +3,8 @@ import math
 import pytest
 
 from gpbench.bench.cell import Limits
-from gpbench.report.plan.published import Printed
 from gpbench.report.groups import is_cut_short
+from gpbench.report.plan.published import Printed
 from gpbench.report.plan.verdicts import Evidence, Verdict, headline, judge, printed_error, tally
 
 
