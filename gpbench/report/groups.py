@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from gpbench.bench.cell import OriginSpec
+    from gpbench.bench.cell import Limits, OriginSpec
     from gpbench.bench.plan.run import Shown
     from gpbench.bench.result import Result
 
-__all__ = ["Group", "distinct", "facts_of", "group_cells", "natural", "processors_of"]
+__all__ = ["Group", "distinct", "facts_of", "group_cells", "is_cut_short", "natural", "processors_of"]
 
 #: Stands for a setting that a cell does not have.
 _UNSET = "unset"
@@ -89,6 +89,27 @@ class Group:
     def threads(self) -> list[int]:
         """Numbers of threads that the finished cells ran with, sorted."""
         return sorted({cell.threads for cell in self.finished})
+
+
+def is_cut_short(cell: Result, paper: Limits) -> bool:
+    """Whether a finished cell ended before the paper's own run did.
+
+    That is by seconds, or by a number of iterations (the plan's limit or the method's own maximum), where the paper ran
+    to convergence or for longer.
+
+    Parameters
+    ----------
+    cell : Result
+    paper : Limits
+        What the paper's runs ended by: ``paper_limits`` of the plan.
+    """
+    if cell.stopped_by == "seconds":
+        return paper.seconds is None or (cell.limits.seconds or 0.0) < paper.seconds
+    if cell.stopped_by == "iterations":
+        own = (cell.limits.iterations, cell.settings.get("max_iterations"))
+        reached = min((int(each) for each in own if each is not None), default=int(cell.metrics.get("iterations") or 0))
+        return paper.iterations is None or reached < paper.iterations
+    return False
 
 
 def processors_of(cells: Iterable[Result]) -> list[str]:

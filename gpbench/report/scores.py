@@ -32,6 +32,7 @@ __all__ = [
     "scores_of",
     "stored_calibration",
     "with_scores",
+    "worst_row",
 ]
 
 #: Bins of the calibration error.
@@ -39,7 +40,7 @@ BINS = 15
 #: Bins of a reliability diagram.
 RELIABILITY_BINS = 10
 #: The metrics of this module.
-SCORED = frozenset({"brier", "ece", "overconfidence", "auc", "average_precision"})
+SCORED = frozenset({"brier", "ece", "overconfidence", "auc", "average_precision", "worst"})
 #: Metrics of which more is better, of this module and others.
 MORE_IS_BETTER = frozenset({"accuracy", "bound", "auc", "average_precision"})
 
@@ -155,6 +156,21 @@ def average_precision(probability: Array, y: Labels) -> float | None:
     return float(np.sum(np.diff(hits[last], prepend=0) * precision) / hits[-1])
 
 
+def worst_row(probabilities: Array, y: Labels) -> float:
+    """The largest negative log probability of a single row (nats): what one sure and wrong prediction costs.
+
+    A probability that is stored as zero counts as the least positive number, 745 nats.
+
+    Parameters
+    ----------
+    probabilities : (n, C)
+    y : (n,)
+        Classes 0..C-1.
+    """
+    own = probabilities[np.arange(len(y)), y]
+    return float(-np.log(np.maximum(own.min(), np.nextafter(0.0, 1.0))))
+
+
 def scores_of(probabilities: Array, y: Labels) -> dict[str, float | None]:
     """Every score of :data:`SCORED`; AUC and average precision of the second of two classes, else None.
 
@@ -169,6 +185,7 @@ def scores_of(probabilities: Array, y: Labels) -> dict[str, float | None]:
         "brier": brier_score(probabilities, y),
         "ece": calibration_error(probabilities, y),
         "overconfidence": overconfidence(probabilities, y),
+        "worst": worst_row(probabilities, y),
         "auc": roc_auc(probabilities[:, 1], y) if two else None,
         "average_precision": average_precision(probabilities[:, 1], y) if two else None,
     }

@@ -12,6 +12,7 @@ from gpbench.report.scores import (
     roc_auc,
     scores_of,
     with_scores,
+    worst_row,
 )
 from gpbench.report.tables.summary import summarise
 
@@ -125,3 +126,9 @@ def test_more_than_two_classes_have_no_order():
     assert (found["auc"], found["average_precision"]) == (None, None)
     assert set(found) == set(scores_of(BINARY, BINARY_Y)) == SCORED
     assert scores_of(BINARY, BINARY_Y)["auc"] == roc_auc(BINARY[:, 1], BINARY_Y)
+
+
+def test_the_worst_row_is_that_of_the_least_probability():
+    probabilities = np.array([[0.9, 0.1], [0.02, 0.98], [0.5, 0.5]])
+    assert worst_row(probabilities, np.array([0, 0, 1])) == pytest.approx(-np.log(0.02))
+    assert worst_row(np.array([[1.0, 0.0]]), np.array([1])) == pytest.approx(744.44, abs=0.01)

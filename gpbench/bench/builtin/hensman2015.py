@@ -24,6 +24,14 @@ METHODS = (
         version=4,
     ),
     Method(
+        id="mfsp-joint",
+        title="Sparse mean-field bound without an inner optimum, all unknowns under one search",
+        tasks=BINARY,
+        paper="hensman2015",
+        timing=Timing(steps=500, overhead=3e-3, per_input=1e-6),
+        scheme="gpbench.schemes.nested.mfsp_joint:MFSpJoint",
+    ),
+    Method(
         id="klsp-sgd",
         title="Sparse KL bound on mini-batches by AdaDelta or Adam, everything optimised",
         tasks=BINARY,

@@ -5,7 +5,10 @@ Arrays of one cell begin with its key: ``KEY/mean``.
 
 from __future__ import annotations
 
+import json
 import math
+import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -17,6 +20,7 @@ from gpbench.bench.runner import inducing_rule
 from gpbench.bench.sources import drawn, opened
 from gpbench.bench.truth.measures import distance
 from gpbench.bench.truth.reference import PARTS, find_reference
+from gpbench.data.record import Preparation
 from gpbench.errors import DataError, UsageError
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson
@@ -26,6 +30,7 @@ from gpbench.schemes.scalable_ep.toy import exact_density, factor_values, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from gpbench.bench.division import Division
     from gpbench.bench.plan.plan import Plan
@@ -182,7 +187,7 @@ def hyperparameters(found: PlanCells, options: Mapping[str, Any], config: Config
     """
     paths = {cell.key: cell.shown.arrays for cell in found.results if cell.finished}
     rows = [
-        (key, number, name, float(value))
+        (key, number, _of_input(name, path), float(value))
         for key, path in paths.items()
         for number, latent in enumerate(getattr(load_posterior(path), "latents", ()))
         for name, value in latent.kernel.values().items()
@@ -193,6 +198,28 @@ def hyperparameters(found: PlanCells, options: Mapping[str, Any], config: Config
         "name": np.array([row[2] for row in rows], dtype=np.str_),
         "value": np.array([row[3] for row in rows], dtype=np.float64),
     }
+
+
+def _of_input(name: str, path: Path) -> str:
+    """A hyper-parameter with its input's name in place of its number: ``lengthscales of Distance``."""
+    number = re.search(r"\[(\d+)\]", name)
+    if number is None:
+        return name
+    inputs = _inputs(path)
+    place = int(number[1])
+    return name if place >= len(inputs) else f"{name[: number.start()]} of {inputs[place]}"
+
+
+@lru_cache(maxsize=16)
+def _inputs(path: Path) -> tuple[str, ...]:
+    """The columns that a cell's kernel sees, by name; none where its file does not say."""
+    with np.load(path) as arrays:
+        if "preparation" not in arrays:
+            return ()
+        preparation = Preparation.from_json(json.loads(str(arrays["preparation"])))
+    if preparation.scaling is None or preparation.scaling.kept is None:
+        return preparation.names
+    return tuple(preparation.names[place] for place in preparation.scaling.kept)
 
 
 def contraction(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # it has no cells

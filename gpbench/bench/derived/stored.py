@@ -125,6 +125,7 @@ STEPS = {
         name="hyperparameters",
         what="the hyper-parameters that its cells ended with",
         function="gpbench.bench.derived.steps:hyperparameters",
+        version=2,
         option="hyperparameters",
     ),
     "truth": Step(

@@ -61,6 +61,7 @@ METRICS = (
     "overconfidence",
     "auc",
     "average_precision",
+    "worst",
     "train_seconds",
     "bound",
 )

@@ -57,6 +57,7 @@ ORDER = (
     "questions/waveform",
     "questions/z-bound-rate",
     "questions/ep-sep",
+    "questions/mean-field",
     "beyond/truth",
     "beyond/frontier",
     "beyond/peers",

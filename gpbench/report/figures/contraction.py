@@ -1,8 +1,9 @@
 """``render = "contraction"``: how far apart random covariances are before and after sheth2015's fixed-point operator.
 
-A row of panels for each kernel, a column for each likelihood, a colour for each size of the active set; what lies below
-the dashed line has come closer. No cells are needed: the distances are those of
-:func:`gpbench.bench.derived.steps.contraction`. ``ITEM.csv`` holds their ratios.
+A row of panels for each kernel, a column for each likelihood, a colour for each size of the active set, a marker for
+each slope of the ordinal likelihood; what lies above the dashed line has come no closer, and each panel counts it.
+No cells are needed: the distances are those of :func:`gpbench.bench.derived.steps.contraction`. ``ITEM.csv`` holds
+their ratios.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["contraction", "render"]
 
+#: Of slopes, in their order.
+_MARKERS = ("o", "^", "s", "D")
 _NAMES = {"se": "SE", "matern12": "Matérn-1/2", "matern32": "Matérn-3/2", "quadratic": "quadratic"}
 
 Array = npt.NDArray[np.float64]
@@ -49,16 +52,26 @@ def contraction(plan: Plan, arrays: Arrays) -> Figure:
     sizes = sorted(map(int, arrays["sizes"]))
     colors = {size: mpl.colormaps["viridis"](0.92 * rank / max(len(sizes) - 1, 1)) for rank, size in enumerate(sizes)}
     by_size = [(list(arrays["sizes"]).index(size), colors[size]) for size in sizes]
-    kernels, names = arrays["kernels"], arrays["likelihoods"]
+    kernels = arrays["kernels"]
+    families: dict[str, list[tuple[int, str]]] = {}
+    for column, name in enumerate(map(str, arrays["likelihoods"])):
+        family, _, slope = name.partition(", slope ")
+        families.setdefault(family, []).append((column, slope))
+    slopes = list(dict.fromkeys(slope for own in families.values() for _, slope in own if slope))
+    markers = {"": "o", **dict(zip(slopes, _MARKERS * len(slopes), strict=False))}
     with mpl.rc_context(RC):
-        drawn = new_figure(len(names), len(kernels), width=2.6, height=2.5)
+        drawn = new_figure(len(families), len(kernels), width=2.45, height=2.3)
         for row, kernel in enumerate(kernels):
-            for column, name in enumerate(names):
-                ax = drawn.add_subplot(len(kernels), len(names), row * len(names) + column + 1)
-                pairs = [(arrays["before"][row, column, k], arrays["after"][row, column, k]) for k, _ in by_size]
-                _panel(ax, pairs, [color for _, color in by_size])
-                ax.set_title(f"{_NAMES.get(kernel, kernel)}, {name}", loc="left", fontsize=8.5)
-                if column == 0:
+            for place, (family, own) in enumerate(families.items()):
+                ax = drawn.add_subplot(len(kernels), len(families), row * len(families) + place + 1)
+                pairs = [
+                    (arrays["before"][row, column, k], arrays["after"][row, column, k], color, markers[slope])
+                    for column, slope in own
+                    for k, color in by_size
+                ]
+                _panel(ax, pairs)
+                ax.set_title(f"{_NAMES.get(kernel, kernel)}, {family}", loc="left", fontsize=8)
+                if place == 0:
                     ax.set_ylabel("‖T(U) − T(V)‖₂")
                 if row == len(kernels) - 1:
                     ax.set_xlabel("‖U − V‖₂")
@@ -66,23 +79,36 @@ def contraction(plan: Plan, arrays: Arrays) -> Figure:
             Line2D([], [], linestyle="none", marker="o", markersize=4.5, color=color, label=f"M = {size}")
             for size, color in colors.items()
         ]
+        handles += [
+            Line2D([], [], linestyle="none", marker=markers[slope], markersize=4.5, color="#595959",
+                   label=f"slope {slope}")
+            for slope in slopes
+        ]  # fmt: skip
         handles.append(Line2D([], [], linestyle="--", color="#404040", label="equal distances"))
         return finish(drawn, plan, handles, notes=_notes(arrays))
 
 
-def _panel(ax: Axes, pairs: Sequence[tuple[Array, Array]], colors: Sequence[Any]) -> None:
-    """Distances before and after, (R,) each, for each size."""
+def _panel(ax: Axes, pairs: Sequence[tuple[Array, Array, Any, str]]) -> None:
+    """Distances before and after, (R,) each, with colour and marker."""
     ax.set_xscale("log")
     ax.set_yscale("log")
     for axis in (ax.xaxis, ax.yaxis):  # matplotlib's own labels are formulas, which RC does not set
         axis.set_major_locator(LogLocator(numticks=6))
         axis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
         axis.set_minor_formatter(NullFormatter())
-    for (before, after), color in zip(pairs, colors, strict=True):
-        ax.plot(before, after, ".", color=color, markersize=2.6, alpha=0.6, markeredgewidth=0)
-    low = min(float(before.min()) for before, _ in pairs)
-    high = max(float(before.max()) for before, _ in pairs)
+    for before, after, color, marker in pairs:
+        ax.plot(before, after, marker, color=color, markersize=1.9, alpha=0.6, markeredgewidth=0, rasterized=True)
+    low = min(float(before.min()) for before, *_ in pairs)
+    high = max(float(before.max()) for before, *_ in pairs)
     ax.plot([low, high], [low, high], "--", color="#404040", linewidth=1.0)
+    above = sum(int((after > before).sum()) for before, after, *_ in pairs)
+    largest = max(float((after / before).max()) for before, after, *_ in pairs)
+    number = sum(len(before) for before, *_ in pairs)
+    ax.text(
+        0.97, 0.04, f"{above:,} of {number:,} no closer, ratio up to {largest:.2g}", transform=ax.transAxes, ha="right",
+        va="bottom", fontsize=6.5, color="#595959",
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
+    )  # fmt: skip
 
 
 def _ratios(arrays: Arrays) -> Iterator[tuple[tuple[str, str, int], Array]]:

@@ -12,7 +12,7 @@ import textwrap
 from collections import defaultdict
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.bench.plan.blocks import swept_words
@@ -41,18 +41,19 @@ from gpbench.report.figures.style import (
     value_limits,
 )
 from gpbench.report.files import write_atomically
-from gpbench.report.groups import Group, disturbed_words, group_cells
+from gpbench.report.groups import Group, disturbed_words, group_cells, is_cut_short
 from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import csv_text, printable
 from gpbench.report.traces import SPREADS, Curve, curve_of, in_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
+    from gpbench.bench.cell import Limits
     from gpbench.bench.derived.stored import Arrays
     from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.bench.result import Result
@@ -60,11 +61,18 @@ if TYPE_CHECKING:
 __all__ = ["METRICS", "curves_csv", "figure", "hyperparameter_table", "render", "save_curves"]
 
 #: Metric -> label of its axis.
-METRICS = {**{name: AXIS_LABELS[name] for name in ("nll", "error", "accuracy")}, "bound": "objective (nats)"}
+METRICS = {name: AXIS_LABELS[name] for name in ("nll", "error", "accuracy", "bound")}
+#: Methods whose objective is an estimate of the evidence and no bound.
+_EVIDENCE = frozenset({"ep", "gfitc", "ep-mgpc", "sep-mgpc", "epgpc"})
 #: Metrics of which more is better, and what they are measured from: what runs off the scale does so at the bottom.
 _MORE = {"accuracy": 1.0, "bound": 0.0}
 
 _DASHED = (0.0, (3.0, 1.5))
+#: Ends of curves that differ by more than this factor are drawn on a logarithmic axis.
+_FACTORS = 4.0
+#: Markers along a curve stand a share of the panel apart; each method's begin elsewhere, so that lines on one another
+#: are told apart, in grey print too.
+_APART, _SHIFT = 0.24, 0.06
 
 
 def figure(
@@ -74,6 +82,8 @@ def figure(
     spread: str = "2se",
     head: str = "",
     notes: Sequence[str] = (),
+    paper: Limits | None = None,
+    together: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw one or several metrics over training time.
 
@@ -89,6 +99,10 @@ def figure(
         Above the panels, which then do not name their split.
     notes : sequence of str
         Below the legend.
+    paper : Limits, optional
+        What a paper's own runs ended by; a curve of which a cell was cut short of that ends in a hollow mark.
+    together : mapping, optional
+        Panel -> what it belongs to: panels of one share their range of values.
 
     Raises
     ------
@@ -112,7 +126,7 @@ def figure(
     with mpl.rc_context(RC):
         finished = [cell for group in groups for cell in group.finished]
         words = [*notes, "; ".join([f"times taken on {cpus[0]}", *disturbed_words(finished)])]
-        return _draw(groups, metrics, spread, words, head=head)
+        return _draw(groups, metrics, spread, words, head=head, paper=paper, together=together or {})
 
 
 def save_curves(
@@ -147,59 +161,123 @@ def curves_csv(cells: Iterable[Result], metric: str | Sequence[str] = ("nll", "e
     return csv_text(rows)
 
 
-def _draw(groups: Sequence[Group], metrics: Sequence[str], spread: str, words: Sequence[str], *, head: str) -> Figure:
+def _draw(
+    groups: Sequence[Group],
+    metrics: Sequence[str],
+    spread: str,
+    words: Sequence[str],
+    *,
+    head: str,
+    paper: Limits | None,
+    together: Mapping[str, str],
+) -> Figure:
     panels: dict[tuple[str, str], list[Group]] = defaultdict(list)
     for group in groups:
         panels[group.dataset_label, group.split].append(group)
     across = _across(len(panels), len(metrics))
     columns, rows = across * len(metrics), -(-len(panels) // across)
     width, height = (5.6, 4.0) if rows == columns == 1 else (3.4 * columns + 0.3, 2.6 * rows + 0.9)
+    cut = {id(group) for group in groups if paper is not None and any(is_cut_short(c, paper) for c in group.finished)}
+    words = [*words, *(["A hollow mark at the end: cells were cut short by a clock or a count."] if cut else [])]
+    words = [*words, *(["Shaded: rates of a grid are tried."] if any(map(_tried, groups)) else [])]
     broken = [line for note in words for line in textwrap.wrap(printable(note), max(40, int(width * 19)))]
     title = textwrap.wrap(printable(head), max(40, int(width * 10.5)))  # characters of its bold type in an inch
     size = (width, height + 0.13 * (len(broken) - 1) + 0.2 * len(title))
     drawn = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
     styles = styles_of(groups)
-    shown: list[tuple[Group, Curve]] = []
-    for index, ((dataset, split), members) in enumerate(panels.items()):
+    shown = {
+        (place, metric): [(group, curve_of(group, metric, spread=spread)) for group in members]
+        for place, members in panels.items()
+        for metric in metrics
+    }
+    for index, (dataset, split) in enumerate(panels):
+        alike = [
+            place
+            for place in panels
+            if place == (dataset, split) or together.get(place[0], "") == together.get(dataset)
+        ]
         for offset, metric in enumerate(metrics):
             ax = drawn.add_subplot(rows, columns, index * len(metrics) + offset + 1)
-            curves = [(group, curve_of(group, metric, spread=spread)) for group in members]
-            _panel(ax, curves, styles, top=_MORE.get(metric))
+            _axes(ax, shown[(dataset, split), metric], [c for place in alike for _, c in shown[place, metric]], metric)
+            _panel(ax, shown[(dataset, split), metric], styles, more=metric in _MORE, cut=cut)
             ax.set_title(printable(dataset), loc="left")
             if not head:
                 ax.set_title(printable(split), loc="right", fontsize=7.5, fontweight="normal", color="#737373")
             if len(metrics) > 1 or index % across == 0:
-                ax.set_ylabel(METRICS[metric])
+                ax.set_ylabel(_axis_label(metric, groups))
             if index + across >= len(panels):
                 ax.set_xlabel("training time (s)")
-            shown += curves
-    _legend(drawn, shown, styles, band=f"mean ± {in_digits(spread)} over splits", words="\n".join(broken))
+    everything = [pair for own in shown.values() for pair in own]
+    _legend(drawn, everything, styles, band=f"mean ± {in_digits(spread)} over splits", words="\n".join(broken))
     if title:
         drawn.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10, fontweight="bold")
     return drawn
 
 
-def _panel(
-    ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, top: float | None = None
-) -> None:
-    """Draw the curves of one metric on one data set; ``top`` as in :func:`_limits`."""
-    only = [curve for _, curve in curves]
-    times, values, more = time_limits(only), _limits(only, top=top), top is not None
-    time_axis(ax, times)
-    ax.set_ylim(*values)
+def _axis_label(metric: str, groups: Sequence[Group]) -> str:
+    """What a metric is called: an objective is a bound, or an estimate of the evidence, or now this and now that."""
+    if metric != "bound":
+        return METRICS[metric]
+    estimates = {group.method in _EVIDENCE for group in groups}
+    return "objective (nats)" if len(estimates) > 1 else "log Z_q (nats)" if estimates == {True} else METRICS[metric]
+
+
+def _tried(group: Group) -> float | None:
+    """Seconds (median over splits) until the rates of a grid had been tried; None where there is no grid."""
+    seconds = []
+    for cell in group.finished:
+        rates = int(cell.settings.get("rate_grid") or 0)
+        if not rates:
+            return None
+        most = int(cell.settings["max_iterations"]) // (2 * rates)
+        last = rates * min(int(cell.settings["grid_iterations"]), max(1, most))
+        seconds += [
+            s for s, t in zip(cell.trace["seconds"], cell.trace["iteration"], strict=True) if t >= last
+        ][:1]  # fmt: skip
+    return median(seconds) if seconds else None
+
+
+def _axes(ax: Axes, own: Sequence[tuple[Group, Curve]], alike: Sequence[Curve], metric: str) -> None:
+    """The axes of a panel: its own times, and the values of all panels that it is compared with."""
+    time_axis(ax, time_limits([curve for _, curve in own]))
+    low, high = _limits(alike, top=_MORE.get(metric))
+    ends = [float(curve.mean[-1]) for curve in alike if np.isfinite(curve.mean[-1])]
+    least = min((float(np.nanmin(curve.mean)) for curve in alike if np.isfinite(curve.mean).any()), default=0.0)
+    if metric not in _MORE and metric != "bound" and least > 0.0 and max(ends) > _FACTORS * min(ends):
+        ax.set_yscale("log")
+        ax.set_ylim(0.85 * least, high)
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+        return
+    ax.set_ylim(low, high)
     ax.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+
+
+def _panel(
+    ax: Axes, curves: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, more: bool, cut: Container[int]
+) -> None:
+    """Draw the curves of one metric on one data set; where ``more`` is better what is off the scale is below."""
+    until, values = ax.get_xlim()[1], ax.get_ylim()
     notes = []
     most = max(len(group.cells) for group, _ in curves)
-    for group, curve in curves:
+    for rank, (group, curve) in enumerate(curves):
         style = styles[group.method_label]
         if curve.band is not None and not curve.is_point:
             low, high = curve.mean - curve.band, curve.mean + curve.band
             ax.fill_between(curve.seconds, low, high, color=style.color, alpha=0.16, linewidth=0)
+        if (tried := _tried(group)) is not None:
+            ax.axvspan(ax.get_xlim()[0], tried, color=style.color, alpha=0.08, linewidth=0, zorder=0)
         if curve.is_point:
-            _point(ax, curve, style, group.method_label, until=times[1])
+            _point(ax, curve, style, group.method_label, until=until)
         else:
-            ax.plot(curve.seconds, curve.mean, color=style.color, linestyle=style.line, label=group.method_label)
-            ax.plot(curve.seconds[-1:], curve.mean[-1:], "o", color=style.color, markersize=3.2)
+            ax.plot(
+                curve.seconds, curve.mean, color=style.color, linestyle=style.line, label=group.method_label,
+                marker=style.marker, markersize=3.4, markevery=(_SHIFT * (rank % 4), _APART), markeredgewidth=0.4,
+                markeredgecolor="white",
+            )  # fmt: skip
+            end: Any = {"markerfacecolor": "white", "zorder": 3} if id(group) in cut else {}
+            ax.plot(curve.seconds[-1:], curve.mean[-1:], style.marker, color=style.color, markersize=4.2, **end)
         if len(group.finished) < most:
             notes.append(f"{group.method_label}: {len(group.finished)} of {most} splits")
         if not np.isfinite(curve.mean).any():
@@ -254,7 +332,9 @@ def _legend(
     """Below the panels, never over the data: the methods, what the band is, and what else must be said."""
     moving = {group.method_label for group, curve in shown if not curve.is_point}
     handles: list[Line2D | Patch] = [
-        Line2D([], [], color=style.color, linestyle=style.line, label=printable(label))
+        Line2D(
+            [], [], color=style.color, linestyle=style.line, marker=style.marker, markersize=3.8, label=printable(label)
+        )
         if label in moving
         else Line2D([], [], color=style.color, linestyle=_DASHED, marker="D", markersize=4.2, label=printable(label))
         for label, style in styles.items()
@@ -307,7 +387,15 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     absent = {cell.shown.dataset for cell in labelled if not cell.finished}
     absent -= {cell.shown.dataset for cell in labelled if cell.finished}
     lost = [f"{name}: no cell ended well" for name in sorted(absent)]
-    drawn = figure(labelled, metrics, spread=plan.spread, head=head, notes=[*cut, *lost, *plan_notes(plan)])
+    alike = (
+        {}
+        if panels is None
+        else {b.shown.dataset: a.shown.dataset for a, b in zip(found.results, labelled, strict=True)}
+    )
+    drawn = figure(
+        labelled, metrics, spread=plan.spread, head=head, notes=[*cut, *lost, *plan_notes(plan)],
+        paper=plan.paper_limits, together=alike,
+    )  # fmt: skip
     table = folder / "hyperparameters.md"
     written = {folder / f"curves{ending}": picture_bytes(drawn, ending) for ending in found.pictures}
     written[folder / "curves.csv"] = curves_csv(labelled, metrics, spread=plan.spread).encode()
@@ -365,7 +453,7 @@ def hyperparameter_table(cells: Sequence[PlanResult], arrays: Arrays) -> Display
         number_heads=("median", "range"),
         lines=tuple(lines),
         best="",
-        notes=("Length scales are of the scaled inputs; the number in brackets is the input's, from 0.",),
+        notes=("Length scales are of the scaled inputs.",),
     )
 
 

@@ -2,9 +2,10 @@
 
 A row of panels for each method, a column for each value of the swept name; tables of [methods] that are not swept, such
 as the full schemes, stand in the last column where [figure] ``last`` says so. Drawn are the training rows of the first
-split, coloured by class, the inducing inputs as black-rimmed dots, and where the predicted class changes as black lines
-(the axes are the inputs as the methods see them, scaled if the plan scales them). Beside the picture stands
-``ITEM.csv``: each panel's NLL, inducing inputs and boundaries in numbers.
+split, coloured by class, the inducing inputs (hollow in their class's colour where each class has its own, or where
+they are many) and how many of them lie outside, and where the predicted class changes as black lines. The axes are the
+inputs as the methods see them, scaled if the plan scales them. Beside the picture stands ``ITEM.csv``: the NLL,
+inducing inputs and boundaries in numbers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import numpy as np
 import numpy.typing as npt
 from matplotlib.lines import Line2D
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["panel_rows", "panels", "render"]
 
 Array = npt.NDArray[Any]
+
+#: Inducing inputs of a panel; more are drawn smaller and hollow.
+_MANY = 48
 
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
@@ -73,7 +78,8 @@ def panels(found: PlanCells) -> Figure:
                     _panel(ax, each, arrays)
                     if column == len(row) - 1 and each.label != _row_title(row):  # a full scheme beside a sparse one
                         ax.text(0.03, 0.97, printable(each.label), transform=ax.transAxes, va="top", fontsize=7)
-        handles = _handles(arrays["classes"])
+        own = any(len(_inducing(each.finished[0].key, arrays)) > 1 for each in known if each.finished)
+        handles = _handles(arrays["classes"], own=own)
         notes = ["Training rows of the first split, as the methods see them. Below each panel: test NLL of this split."]
         return finish(drawn, found.plan, handles, notes=notes + lost_cells(known))
 
@@ -134,13 +140,23 @@ def _panel(ax: Axes, series: Series, arrays: Arrays) -> None:
     for margin in arrays[f"{cell.key}/margins"]:  # lines where one class's probability passes all others'
         if margin.min() < 0.0 < margin.max():
             ax.contour(*arrays["grid"], margin, levels=[0.0], colors="black", linewidths=1.3)
-    for Z in _inducing(cell.key, arrays):
-        ax.plot(
-            Z[:, 0], Z[:, 1], "o", markersize=3.4, markerfacecolor="black", markeredgecolor="white",
-            markeredgewidth=0.5, linestyle="none", zorder=4,
-        )  # fmt: skip
+    sets = _inducing(cell.key, arrays)
+    total = sum(map(len, sets))
+    size = 3.4 if total <= _MANY else 2.2
+    for number, Z in enumerate(sets):
+        if len(sets) == 1:
+            look: Any = {"markerfacecolor": "black" if total <= _MANY else "none", "markeredgewidth": 0.5}
+            look["markeredgecolor"] = "white" if total <= _MANY else "black"
+        else:  # each class has its own: hollow, so that they hide no rows, in the class's colour
+            color = CLASS_COLORS[number % len(CLASS_COLORS)]
+            look = {"markerfacecolor": "none", "markeredgecolor": color, "markeredgewidth": 0.9}
+        ax.plot(Z[:, 0], Z[:, 1], "o", markersize=size, linestyle="none", zorder=4, **look)
+    low, high = arrays["box"]
+    outside = sum(int((np.less(Z, low) | np.greater(Z, high)).any(axis=1).sum()) for Z in sets)
     nll = cell.metrics["nll"]
-    ax.set_xlabel(f"NLL {nll:.3f}" if nll is not None else "NLL not finite", fontsize=7.5, labelpad=2)
+    words = f"NLL {nll:.3f}" if nll is not None else "NLL not finite"
+    words += f", {outside} of {total} outside" if outside else ""
+    ax.set_xlabel(words, fontsize=7.5, labelpad=2)
 
 
 def _inducing(key: str, arrays: Arrays) -> list[Array]:
@@ -165,11 +181,15 @@ def _csv(found: PlanCells) -> str:
     return csv_text(rows)
 
 
-def _handles(labels: Array) -> list[Line2D]:
+def _handles(labels: Array, *, own: bool) -> list[Line2D]:
+    """The legend; ``own``: each class has inducing inputs of its own."""
     classes = [
         Line2D([], [], linestyle="none", marker="o", markersize=5, label=f"class {label + 1}",
                color=CLASS_COLORS[label % len(CLASS_COLORS)])
         for label in map(int, labels)
     ]  # fmt: skip
     inducing = Line2D([], [], linestyle="none", marker="o", markersize=5, color="black", label="inducing inputs")
+    if own:
+        inducing.set_markerfacecolor("none")
+        inducing.set_label("inducing inputs of a class, in its colour")
     return [*classes, inducing, Line2D([], [], color="black", label="decision boundary")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.report.plan.numbers import Entry
 
-__all__ = ["as_printed", "comes_to_its_end", "exceeds", "spans_printed"]
+__all__ = ["as_printed", "below", "comes_to_its_end", "spans_printed"]
 
 At = dict[str, Any]
 
@@ -123,15 +123,15 @@ def _printed(
     return told
 
 
-def exceeds(
+def below(
     found: PlanCells, *, method: str, metric: str, value: float, datasets: Sequence[str] | None = None,
     at: At | None = None,
 ) -> list[Check]:  # fmt: skip
-    """The median over splits of a method's metric is above a value."""
+    """The median over splits of a method's metric is at most a value."""
     checks = []
     for group in each_group(found, (method,), datasets=datasets, at=at):
         known = [number for cell in group.cells[method] if (number := value_of(cell, metric)) is not None]
         middle = float(np.median(known)) if known else math.nan
         words = f"{group.label}: {method} {metric} {shown(middle)}"
-        checks.append(missing(group) or Check(words, middle > value if known else None, group.all()))
+        checks.append(missing(group) or Check(words, middle <= value if known else None, group.all()))
     return checks

@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.plan.read import find_plan
 from gpbench.bench.plan.run import PlanCells, look_up
+from gpbench.report.groups import is_cut_short
 from gpbench.report.plan import answers, measures, pictured
 from gpbench.report.plan.checks import blocks_of
 from gpbench.report.plan.published import published_folder
-from gpbench.report.plan.verdicts import is_cut_short
 from gpbench.report.scores import SCORED, with_scores
 from gpbench.report.tables.lines import text
 from gpbench.report.tables.table import RENDERERS, Display, Line

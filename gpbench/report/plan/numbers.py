@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import Block, blocks
 from gpbench.data.splits import Protocol
-from gpbench.report.groups import disturbed_words, processors_of
+from gpbench.report.groups import disturbed_words, is_cut_short, processors_of
 from gpbench.report.plan.published import find_printed, read_published
-from gpbench.report.plan.verdicts import Evidence, Verdict, is_cut_short, judge
+from gpbench.report.plan.verdicts import Evidence, Verdict, judge
 from gpbench.report.tables.summary import statistics, value_of
 
 if TYPE_CHECKING:

@@ -52,6 +52,7 @@ HEADS = {
     "overconfidence": "overconfidence",
     "auc": "AUC",
     "average_precision": "AP",
+    "worst": "worst row (nats)",
     "train_seconds": "time (s)",
     "bound": "bound",
 }

@@ -29,8 +29,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpbench.bench.cell import Limits
-    from gpbench.bench.result import Result
     from gpbench.report.plan.published import Printed
 
 __all__ = [
@@ -49,7 +47,6 @@ __all__ = [
     "Headline",
     "Verdict",
     "headline",
-    "is_cut_short",
     "judge",
     "printed_error",
     "tally",
@@ -139,27 +136,6 @@ class Evidence:
         """``3 of 10 splits`` where not all were run; else empty."""
         begun = self.finished + self.failed
         return f"{begun} of {self.expected} splits" if begun < self.expected else ""
-
-
-def is_cut_short(cell: Result, paper: Limits) -> bool:
-    """Whether a finished cell ended before the paper's own run did.
-
-    That is by seconds, or by a number of iterations (the plan's limit or the method's own maximum), where the paper ran
-    to convergence or for longer.
-
-    Parameters
-    ----------
-    cell : Result
-    paper : Limits
-        What the paper's runs ended by: ``paper_limits`` of the plan.
-    """
-    if cell.stopped_by == "seconds":
-        return paper.seconds is None or (cell.limits.seconds or 0.0) < paper.seconds
-    if cell.stopped_by == "iterations":
-        own = (cell.limits.iterations, cell.settings.get("max_iterations"))
-        reached = min((int(each) for each in own if each is not None), default=int(cell.metrics.get("iterations") or 0))
-        return paper.iterations is None or reached < paper.iterations
-    return False
 
 
 def printed_error(paper: str, spread: float | None) -> float | None:

@@ -84,6 +84,7 @@ __all__ = [
     "mean_field_gradient",
     "mean_field_rows",
     "newton",
+    "rows_gradient",
     "solve_z",
     "sweep",
 ]
@@ -369,20 +370,27 @@ def mean_field_gradient(at: MeanField) -> tuple[Array, Array]:
     With q(g) held (envelope theorem), T's adjoint is T̄ = β m_wᵀ + diag(v - 1) T S_w + T (I - S_w G_v S_w), where
     G_v = Tᵀ diag(v) T, and T̄ᵀT needs no sum of its own. K̄_nm = T̄ L⁻¹; K_mm enters through L in T alone.
     """
-    rows, q, basis = at.rows, at.factors(), at.rows.basis
+    q = at.factors()
+    return rows_gradient(at.rows, q.mean, (1.0 - q.c) / at.rows.pi)
+
+
+def rows_gradient(rows: MeanFieldRows, mean: Array, v: Array) -> tuple[Array, Array]:
+    """The same at any q(g) with means ḡ (n,), where π moves F by -½ v a row: all (n,), v of any sign."""
+    basis = rows.basis
     M = len(rows.G)
-    v = (1.0 - q.c) / rows.pi
-    sums = Moments(M)
+    sums, negative = Moments(M), Moments(M)
     for part, T in rows.walk():
-        sums.add(T, weights=v[part], targets=q.mean[part])
-    G_v = sums.symmetric(1.0)
+        sums.add(T, weights=np.maximum(v[part], 0.0), targets=mean[part])
+        if (v[part] < 0.0).any():
+            negative.add(T, weights=np.maximum(-v[part], 0.0), targets=np.zeros(len(T)))
+    G_v = sums.symmetric(1.0) - negative.symmetric(1.0)
     S_w = rows.q.covariance
     own = np.eye(M) - S_w @ G_v @ S_w
     m_w = rows.solve(sums.r)
     right = blas.dgemm(1.0, np.concatenate([S_w, own, m_w[None]]), basis.L_inv)
     dtheta, dZ = np.zeros(basis.kernel.theta.size), np.zeros(basis.Z.shape)
     for part, X, T, _ in features(basis, rows.X, size=rows.size):
-        beta = q.mean[part] - blas.dgemv(1.0, T, m_w)
+        beta = mean[part] - blas.dgemv(1.0, T, m_w)
         left = np.concatenate([T * (v[part] - 1.0)[:, None], T, beta[:, None]], axis=1)
         more_theta, more_Z = basis.features.pullback(blas.dgemm(1.0, left, right))
         dtheta += more_theta

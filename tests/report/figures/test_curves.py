@@ -10,6 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
+from gpbench.bench.cell import Limits
 from gpbench.errors import StoreError, UsageError
 from gpbench.report.figures.curves import curves_csv, figure, save_curves
 from gpbench.report.figures.style import LEGEND_ROW, fit_legend, styles_of, time_limits, value_limits
@@ -308,3 +309,77 @@ def test_a_long_head_is_broken_into_lines_that_fit(cells):
     head = drawn._suptitle
     assert head.get_text().replace("\n", " ") == words
     assert head.get_window_extent().x1 <= drawn.bbox.x1
+
+
+def marks(ax):
+    """Marks at the ends of curves: their faces."""
+    return [to_hex(line.get_markerfacecolor()) for line in ax.lines if len(line.get_xdata()) == 1]
+
+
+def test_a_curve_that_was_cut_short_ends_in_a_hollow_mark(make_cell):
+    traces = [[(0.1, 0.7, 0.5), (10.0, 0.4, 0.2)], [(0.1, 0.6, 0.5), (5.0, 0.3, 0.2)]]
+    cells = [
+        make_cell(method=name, trace=trace, nll=0.4, seconds=10.0, stopped_by=ended, limits={"seconds": 10.0})
+        for name, trace, ended in zip(("x-gpc", "svgpc"), traces, ("seconds", "converged"), strict=True)
+    ]
+    drawn = figure(cells, paper=Limits())
+    assert sorted(face == "#ffffff" for face in marks(drawn.axes[0])) == [False, True]
+    assert "A hollow mark at the end" in drawn.legends[0].get_title().get_text()
+    whole = figure(cells, paper=Limits(seconds=10.0))
+    assert "#ffffff" not in marks(whole.axes[0])
+    assert "#ffffff" not in marks(figure(cells).axes[0])
+
+
+def test_ends_that_differ_by_factors_have_a_logarithmic_axis(make_cell):
+    def cells(low):
+        return [
+            make_cell(method=name, trace=[(0.1, 0.7, 0.5), (1.0, end, end)], nll=end)
+            for name, end in (("x-gpc", low), ("svgpc", 0.3))
+        ]
+
+    assert figure(cells(0.01)).axes[0].get_yscale() == "log"
+    assert figure(cells(0.2)).axes[0].get_yscale() == "linear"
+    assert figure(cells(0.0), "error").axes[0].get_yscale() == "linear"  # a logarithmic axis has no zero
+
+
+def test_panels_that_are_compared_share_their_values(make_cell):
+    cells = [
+        make_cell(dataset=name, trace=[(0.1, start, 0.5), (1.0, end, 0.2)], nll=end)
+        for name, start, end in (("german", 0.7, 0.5), ("magic", 0.4, 0.3))
+    ]
+    apart = [ax.get_ylim() for ax in figure(cells).axes]
+    assert apart[0] != apart[1]
+    shared = [ax.get_ylim() for ax in figure(cells, together={"german": "one", "magic": "one"}).axes]
+    assert shared[0] == shared[1]
+    assert (shared[0][0], shared[0][1]) == (apart[1][0], apart[0][1]) or shared[0][1] >= 0.7
+
+
+def test_methods_are_told_apart_without_colour(make_cell):
+    names = ("svi-adadelta", "vi-jj", "klsp-batch-z-fixed", "vi-taylor", "vi-jj-full", "vi-jj-hybrid")
+    cells = [make_cell(method=name, trace=[(0.1, 0.7, 0.5), (1.0, 0.4, 0.2)]) for name in names]
+    drawn = figure(cells)
+    assert len({line.get_marker() for line in lines(drawn.axes[0]).values()}) == len(names)
+    assert {line.get_marker() for line in drawn.legends[0].get_lines()} == {
+        line.get_marker() for line in lines(drawn.axes[0]).values()
+    }
+
+
+def test_an_objective_is_called_what_it_is(make_cell):
+    def label(*methods):
+        cells = [make_cell(method=name, trace=[(0.1, 0.7, 0.5), (1.0, 0.4, 0.2)]) for name in methods]
+        return figure(cells, "bound").axes[0].get_ylabel()
+
+    assert label("ep-mgpc", "gfitc") == "log Z_q (nats)"
+    assert label("x-gpc") == "bound (nats)"
+    assert label("x-gpc", "ep") == "objective (nats)"
+
+
+def test_the_trials_of_a_grid_of_rates_are_shaded(make_cell):
+    settings = {"rate_grid": 2, "grid_iterations": 1, "max_iterations": 100}
+    trace = [(0.1, 0.7, 0.5), (0.2, 0.6, 0.5), (1.0, 0.4, 0.2)]  # iterations 1, 2 and 3: the second ends the trials
+    drawn = figure([make_cell(method="svi-adadelta", settings=settings, trace=trace)])
+    (shade,) = drawn.axes[0].patches
+    assert shade.get_x() + shade.get_width() == pytest.approx(0.2)
+    assert "Shaded" in drawn.legends[0].get_title().get_text()
+    other = figure([make_cell(method="svi-adadelta", settings={**settings, "rate_grid": 0}, trace=trace)])
+    assert not other.axes[0].patches

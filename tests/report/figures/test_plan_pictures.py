@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from gpbench.bench.derived.stored import derive, stored_arrays
 from gpbench.bench.execution import Serial
@@ -16,6 +17,7 @@ from gpbench.config import load_config
 from gpbench.errors import NotComputed, UsageError
 from gpbench.report.figures import contraction as contraction_picture
 from gpbench.report.figures import factors as factors_picture
+from gpbench.report.figures import panels as panels_picture
 from gpbench.report.figures.learning_curves import learning_curves, render
 from gpbench.report.figures.panels import panel_rows, panels
 from gpbench.report.figures.scatter import agreement, scatter
@@ -298,3 +300,38 @@ def test_factors_need_no_cells(plan_of, found_of, tmp_path):
     rows = {row["posterior"]: float(row["mean"]) for row in csv.DictReader(io.StringIO(numbers.read_text()))}
     assert rows["EP"] == pytest.approx(rows["exact"], abs=0.05)
     assert rows["EP"] == stored_arrays(found)["moments"][1, 0]
+
+
+def test_inducing_inputs_of_each_class_are_hollow_and_those_outside_are_counted(plan_of, cells_of):
+    """Two latent functions with three inducing inputs each; one of all lies outside of the frame."""
+    (series, *_) = series_of(cells_of(plan_of(SWEPT)))
+    key = series.finished[0].key
+    axis = np.linspace(-1.0, 1.0, 4)
+    inside = np.array([[0.0, 0.0], [0.5, 0.5], [-0.5, 0.5]])
+    arrays = {
+        "X": np.zeros((2, 2)), "y": np.array([0, 1]), "classes": np.array([0, 1]), "grid": np.meshgrid(axis, axis),
+        "box": np.array([[-1.0, -1.0], [1.0, 1.0]]), f"{key}/margins": np.ones((1, 4, 4)),
+        f"{key}/inducing/0": inside, f"{key}/inducing/1": inside + np.array([0.6, 0.0]),
+    }  # fmt: skip
+    ax = Figure().add_subplot()
+    panels_picture._panel(ax, series, arrays)
+    rings = [each for each in ax.lines if each.get_marker() == "o"]
+    assert [each.get_markerfacecolor() for each in rings] == ["none", "none"]
+    assert rings[0].get_markeredgecolor() != rings[1].get_markeredgecolor()
+    assert ax.get_xlabel().endswith("1 of 6 outside")
+
+
+def test_contraction_has_a_panel_a_family_and_says_how_many_came_no_closer(plan_of):
+    plan = plan_of('title = "C"\nrender = "contraction"\n')
+    before = np.full((1, 3, 1, 2), 1.0)
+    after = np.array([0.5, 0.5, 0.5, 2.0, 0.5, 0.5]).reshape(1, 3, 1, 2)
+    arrays = {
+        "kernels": np.array(["se"]), "sizes": np.array([5]), "rows": np.array(10), "before": before, "after": after,
+        "likelihoods": np.array(["count (Poisson)", "ordinal (4, 5), slope 1", "ordinal (4, 5), slope 20"]),
+    }  # fmt: skip
+    drawn = contraction_picture.contraction(plan, arrays)
+    assert [ax.get_title(loc="left") for ax in drawn.axes] == ["SE, count (Poisson)", "SE, ordinal (4, 5)"]
+    assert [ax.texts[0].get_text() for ax in drawn.axes] == [
+        "0 of 2 no closer, ratio up to 0.5", "1 of 4 no closer, ratio up to 2",
+    ]  # fmt: skip
+    assert [text.get_text() for text in drawn.legends[0].get_texts()][1:3] == ["slope 1", "slope 20"]

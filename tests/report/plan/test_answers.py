@@ -89,9 +89,9 @@ def test_splits_span_a_printed_number_or_do_not(bench):
     ]
 
 
-def test_a_median_exceeds_a_value(bench):
+def test_a_median_is_below_a_value(bench):
     found = bench({("german", "a"): (0.5, 1.5, 1.6)})
-    german, magic = answers.exceeds(found, method="a", metric="nll", value=1.0)
-    assert (german.words, german.holds) == ("german: a nll 1.5", True)
+    german, magic = answers.below(found, method="a", metric="nll", value=1.0)
+    assert (german.words, german.holds) == ("german: a nll 1.5", False)
     assert magic.measured is False
-    assert answers.exceeds(found, method="a", metric="nll", value=2.0)[0].holds is False
+    assert answers.below(found, method="a", metric="nll", value=2.0)[0].holds is True

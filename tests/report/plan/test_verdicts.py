@@ -3,8 +3,9 @@ import math
 import pytest
 
 from gpbench.bench.cell import Limits
+from gpbench.report.groups import is_cut_short
 from gpbench.report.plan.published import Printed
-from gpbench.report.plan.verdicts import Evidence, Verdict, headline, is_cut_short, judge, printed_error, tally
+from gpbench.report.plan.verdicts import Evidence, Verdict, headline, judge, printed_error, tally
 
 
 def printed(value, spread: float | None = 0.04, metric="nll", unit=0.01):
