@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -216,7 +217,9 @@ class FullEP:
         if not np.isfinite(np.trace(K)):
             raise NumericalError(f"the prior covariance must be finite; got a trace of {np.trace(K)}")
         self._K = K
-        self.outcome = self._sweep(x, search) if sequential else search.settle(self._update, x)
+        # Without an update to come nothing moves: the posterior that these very sites make.
+        update = partial(self._update, means=search.limit > 0)
+        self.outcome = self._sweep(x, search) if sequential else search.settle(update, x)
         b = self.outcome.x[len(X) :]
         log_root = float(np.log(np.diag(self._L_B)).sum())
         sites = factors.evidence(self.outcome.x, self.mean[:, None], self.var[:, None])
@@ -254,7 +257,7 @@ class FullEP:
         q = GaussianQ.of_sites(syrk(L * np.sqrt(tau)[:, None], trans=True), L.T @ b)
         return (Latent(self.kernel, self._X, q.mean, q.root, form=q.form, jitter=jitter),)
 
-    def _update(self, x: Array, *, means: bool = True) -> Proposal:
+    def _update(self, x: Array, *, means: bool) -> Proposal:
         """Posterior from sites, and the parallel update; with ``means`` b first goes to where means match."""
         self._check()
         n, K = len(self._y), self._K
