@@ -3,6 +3,8 @@ from dataclasses import fields
 import pytest
 
 from gpbench.bench.cell import Limits, SplitSpec
+from gpbench.bench.plan.blocks import blocks
+from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.run import PlanCells, PlanResult, Shown
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.store import Store
@@ -83,3 +85,22 @@ def plan_cell(tmp_path):
 def found_of(tmp_path):
     """A plan with cells, as renderers are given them; nothing is stored."""
     return lambda plan, cells=(): PlanCells(plan, list(cells), Store(tmp_path / "runs"))
+
+
+@pytest.fixture
+def ran(tmp_path, make_cell, plan_cell, found_of):
+    """A plan of this text with cells: of each block, one for each split's outcome."""
+
+    def make(text, outcomes, *, name="mine.toml", **common):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        plan = read_plan(path)
+        cells = []
+        for block in blocks(plan):
+            for index, outcome in enumerate(outcomes(block)):
+                given = {"protocol": block.split, "settings": dict(block.settings)} | outcome | common
+                cell = make_cell(dataset=block.dataset, method=block.table.method.id, index=index, **given)
+                cells.append(plan_cell(cell, block, plan))
+        return found_of(plan, cells)
+
+    return make

@@ -3,7 +3,6 @@
 import pytest
 
 from gpbench.bench.plan.blocks import blocks
-from gpbench.bench.plan.read import read_plan
 from gpbench.errors import UsageError
 from gpbench.report.evidence.experiments import experiment, experiments_table, headlines
 from gpbench.report.evidence.page import UNCARRIED, page, resolved
@@ -28,26 +27,18 @@ NUMBERS = "dataset,method,metric,value,spread\ngerman,A,nll,0.50,0.01\nmagic,A,n
 
 
 @pytest.fixture
-def bench(tmp_path, make_cell, plan_cell, found_of):
-    def make(given, **outcome):
+def bench(tmp_path, ran):
+    def make(given, **common):
         """Data set, table -> NLLs of the splits; None: a failed cell."""
         (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
-        path = tmp_path / "mine.toml"
-        path.write_text(PLAN, encoding="utf-8")
-        plan = read_plan(path)
-        cells = [
-            plan_cell(
-                make_cell(
-                    dataset=block.dataset, method=block.table.method.id, index=index, protocol=block.split, count=2,
-                    version=block.table.method.version, settings=dict(block.settings),
-                    **({"status": "failed"} if value is None else {"nll": value}), **outcome,
-                ),
-                block, plan,
-            )
-            for block in blocks(plan)
-            for index, value in enumerate(given.get((block.dataset, block.table.name), ()))
-        ]  # fmt: skip
-        return found_of(plan, cells)
+
+        def outcomes(block):
+            for value in given.get((block.dataset, block.table.name), ()):
+                yield {"version": block.table.method.version} | (
+                    {"status": "failed"} if value is None else {"nll": value}
+                )
+
+        return ran(PLAN, outcomes, count=2, **common)
 
     return make
 

@@ -2,8 +2,6 @@
 
 import pytest
 
-from gpbench.bench.plan.blocks import blocks
-from gpbench.bench.plan.read import read_plan
 from gpbench.errors import UsageError
 from gpbench.report.plan import answers
 
@@ -27,25 +25,21 @@ SLOW = [(0.1, 2.0), (1.0, 1.0), (2.0, 0.9), (4.0, 0.4), (8.0, 0.4), (9.0, 0.4)]
 
 
 @pytest.fixture
-def bench(tmp_path, make_cell, plan_cell, found_of):
+def bench(tmp_path, ran):
     def make(given):
         """Data set, table -> NLLs or curves of the splits."""
         (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
-        path = tmp_path / "mine.toml"
-        path.write_text(PLAN, encoding="utf-8")
-        plan = read_plan(path)
-        cells = []
-        for block in blocks(plan):
-            for index, value in enumerate(given.get((block.dataset, block.table.name), ())):
-                outcome = {"nll": value}
-                if isinstance(value, list):
-                    outcome = {"trace": [(*point, point[1] / 2) for point in value], "nll": value[-1][1]}
-                cell = make_cell(
-                    dataset=block.dataset, method=block.table.method.id, index=index, protocol=block.split, count=4,
-                    settings=dict(block.settings), **outcome,
-                )  # fmt: skip
-                cells.append(plan_cell(cell, block, plan))
-        return found_of(plan, cells)
+
+        def outcomes(block):
+            for value in given.get((block.dataset, block.table.name), ()):
+                curve = isinstance(value, list)
+                yield (
+                    {"trace": [(*point, point[1] / 2) for point in value], "nll": value[-1][1]}
+                    if curve
+                    else {"nll": value}
+                )
+
+        return ran(PLAN, outcomes, count=4)
 
     return make
 

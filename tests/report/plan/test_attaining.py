@@ -2,8 +2,6 @@
 
 import pytest
 
-from gpbench.bench.plan.blocks import blocks
-from gpbench.bench.plan.read import read_plan
 from gpbench.errors import UsageError
 from gpbench.report.plan.attaining import attainments, render
 
@@ -21,21 +19,13 @@ SLOW = [(0.1, 2.0, 0.3), (1.0, 1.0, 0.3), (2.0, 0.9, 0.2), (4.0, 0.4, 0.2), (8.0
 
 
 @pytest.fixture
-def found(tmp_path, make_cell, plan_cell, found_of):
+def found(ran):
     def make(curves, more=""):
-        path = tmp_path / "mine.toml"
-        path.write_text(PLAN.format(more=more), encoding="utf-8")
-        plan = read_plan(path)
-        cells = []
-        for block in blocks(plan):
-            for index, trace in enumerate(curves[block.table.name]):
-                given = {"status": "failed"} if trace is None else {"trace": trace, "nll": trace[-1][1]}
-                cell = make_cell(
-                    dataset=block.dataset, method=block.table.method.id, index=index, protocol=block.split, count=2,
-                    settings=dict(block.settings), **given,
-                )  # fmt: skip
-                cells.append(plan_cell(cell, block, plan))
-        return found_of(plan, cells)
+        def outcomes(block):
+            for trace in curves[block.table.name]:
+                yield {"status": "failed"} if trace is None else {"trace": trace, "nll": trace[-1][1]}
+
+        return ran(PLAN.format(more=more), outcomes, count=2)
 
     return make
 

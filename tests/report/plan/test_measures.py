@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpbench.bench.plan.blocks import blocks
-from gpbench.bench.plan.read import read_plan
 from gpbench.errors import NotComputed, UsageError
 from gpbench.report.plan import measures, pictured
 from gpbench.report.plan.claims import MEASURES
@@ -27,26 +25,18 @@ SWEEP = "[sweep]\ninducing = [4, 16, 64]\n"
 
 
 @pytest.fixture
-def bench(tmp_path, make_cell, plan_cell, found_of):
+def bench(ran):
     """A plan with cells, from NLLs: name -> values of the splits, or (name, swept value) -> values."""
 
-    def make(nlls, *, datasets=("twonorm-gen",), more="", **outcome):
-        path = tmp_path / "mine.toml"
+    def make(nlls, *, datasets=("twonorm-gen",), more="", **common):
         names = "[" + ", ".join(f'"{each}"' for each in datasets) + "]"
-        path.write_text(PLAN.format(datasets=names, more=more), encoding="utf-8")
-        plan = read_plan(path)
-        cells = []
-        for block in blocks(plan):
-            swept = tuple(block.sweep.values())
+
+        def outcomes(block):
             name = block.table.name
-            values = next((nlls[key] for key in ((block.dataset, name), (name, *swept), name) if key in nlls), ())
-            for index, value in enumerate(values):
-                cell = make_cell(
-                    dataset=block.dataset, method=block.table.method.id, index=index, protocol=block.split, count=4,
-                    settings=dict(block.settings), **({"nll": value} | _of(value) | outcome),
-                )  # fmt: skip
-                cells.append(plan_cell(cell, block, plan))
-        return found_of(plan, cells)
+            known = ((block.dataset, name), (name, *block.sweep.values()), name)
+            return [{"nll": value} | _of(value) for value in next((nlls[key] for key in known if key in nlls), ())]
+
+        return ran(PLAN.format(datasets=names, more=more), outcomes, **({"count": 4} | common))
 
     return make
 

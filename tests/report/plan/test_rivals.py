@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from gpbench.bench.plan.blocks import blocks
-from gpbench.bench.plan.read import read_plan
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import stays
 from gpbench.report.plan.rivals import render, runs_of, standings
@@ -34,24 +32,12 @@ TRACES = {
 
 
 @pytest.fixture
-def duel(tmp_path, make_cell, plan_cell, found_of):
+def duel(ran):
     def make(text=PLAN + FIGURE, change=lambda _block, _index: {}):
-        path = tmp_path / "item.toml"
-        path.write_text(text, encoding="utf-8")
-        plan = read_plan(path)
-        cells = []
-        for block in blocks(plan):
-            for index in range(2):
-                given = {"trace": TRACES[block.table.name], **change(block, index)}
-                cell = make_cell(
-                    dataset=block.dataset,
-                    method=block.table.method.id,
-                    settings=dict(block.settings),
-                    index=index,
-                    **given,
-                )
-                cells.append(plan_cell(cell, block, plan))
-        return found_of(plan, cells)
+        def outcomes(block):
+            return [{"trace": TRACES[block.table.name]} | change(block, index) for index in range(2)]
+
+        return ran(text, outcomes, name="item.toml", protocol="folds:10")
 
     return make
 
