@@ -24,7 +24,9 @@ from gpbench.plugins import loaded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["GROUP", "Method", "method", "methods", "plugin_problems"]
+    from gpbench.bench.result import Result
+
+__all__ = ["GROUP", "Method", "method", "methods", "outdated", "plugin_problems"]
 
 #: The entry-point group of third-party methods.
 GROUP = "gpbench.methods"
@@ -72,6 +74,16 @@ def _admit(found: dict[str, Method], offered: Iterable[Any], plugin: str) -> lis
 def methods() -> Mapping[str, Method]:
     """Every method by id: the built-in ones first, then those of plug-ins."""
     return _registry().methods
+
+
+def outdated(cells: Iterable[Result]) -> dict[str, set[int]]:
+    """The versions of cells that are no longer their method's, by its id."""
+    found: dict[str, set[int]] = {}
+    for cell in cells:
+        known = methods().get(cell.method)
+        if known is not None and known.version != cell.version:
+            found.setdefault(cell.method, set()).add(cell.version)
+    return found
 
 
 def plugin_problems() -> tuple[PluginError, ...]:

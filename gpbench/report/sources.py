@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpbench.bench.methods import methods
+from gpbench.bench.methods import methods, outdated
 from gpbench.bench.reference import read_reference, reference_files
 from gpbench.bench.result import Result
 from gpbench.bench.store import Store
@@ -97,11 +97,7 @@ def beside(cells: Sequence[Result], datasets: Sequence[str]) -> tuple[list[Resul
 def reference_words(cells: Iterable[Result]) -> str:
     """That cells are reference results, and which of their methods have another version by now."""
     every = list(cells)
-    old: dict[str, set[int]] = {}
-    for cell in every:
-        known = methods().get(cell.method)
-        if known is not None and known.version != cell.version:
-            old.setdefault(f"{cell.method} (now version {known.version})", set()).add(cell.version)
+    old = {f"{name} (now version {methods()[name].version})": own for name, own in outdated(every).items()}
     words = f"{len(every)} cells are reference results, which come with gpbench; --fresh does without"
     if not old:
         return words

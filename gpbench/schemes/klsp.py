@@ -38,7 +38,7 @@ from gpbench.optimize.maximise import LOG_BOUND, Point, maximise
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, setting
-from gpbench.schemes.settings import BinaryScheme, search_of
+from gpbench.schemes.settings import BinaryScheme, SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,17 +59,13 @@ FREEZE_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class KLSp(BinaryScheme):
+class KLSp(SearchSettings, BinaryScheme):
     """Batch maximisation of the sparse KL bound by L-BFGS-B."""
 
     link: str = settings.link("probit", "logit")
     whiten: bool = setting(True, "whether m and L parametrise q(v) of the whitened v, or q(u)")
     learn_inducing: bool = settings.learn_inducing()
     freeze_iterations: int = setting(100, "line searches over q alone at the beginning", minimum=0)
-    optimizer: str = settings.optimizer()
-    memory: int = settings.memory()
-    gradient_tolerance: float = settings.gradient_tolerance()
-    value_tolerance: float = settings.value_tolerance()
     max_iterations: int = settings.max_iterations(1000, "evaluations of the bound at most")
     block_rows: int = settings.block_rows()
 
@@ -106,19 +102,13 @@ class KLSpTraining(Training):
     def train(self) -> StoppedBy:
         """Both stages."""
         scheme = self._scheme
-        search = search_of(
-            scheme.optimizer,
-            memory=scheme.memory,
-            gradient_tolerance=scheme.gradient_tolerance,
-            value_tolerance=scheme.value_tolerance,
-        )
         moves = ["theta"] * (scheme.hyperparameters == "learned") + ["Z"] * scheme.learn_inducing
         if moves and scheme.freeze_iterations > 0:
-            frozen = search(gradient_tolerance=FREEZE_TOLERANCE, max_iterations=scheme.freeze_iterations)
+            frozen = scheme.search(gradient_tolerance=FREEZE_TOLERANCE, max_iterations=scheme.freeze_iterations)
             self._maximise(frozen, ["m", "L"])
         if self.trainer.left <= 0:
             return "iterations"
-        return self._maximise(search(), ["m", "L", *moves])
+        return self._maximise(scheme.search(), ["m", "L", *moves])
 
     def posterior(self) -> Posterior:
         """The posterior of the best unknowns so far."""

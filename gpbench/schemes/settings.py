@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -49,13 +49,13 @@ __all__ = [
     "HeldOutRule",
     "KernelSettings",
     "Learned",
+    "SearchSettings",
     "binary_likelihood",
     "check_ep_targets",
     "check_row_limit",
     "ep_likelihood",
     "held_out_nll",
     "persist",
-    "search_of",
     "steps_of",
 ]
 
@@ -227,13 +227,6 @@ def conditional() -> Any:
         "prior",
         "q(f | u): the prior's, or the tight one, which raises the bound where inducing inputs are few",
         choices=("prior", "tight"),
-    )
-
-
-def optimizer() -> Any:
-    """Which search; see :func:`search_of`."""
-    return setting(
-        "lbfgsb", "L-BFGS-B or scaled conjugate gradients (hensman2015, figure 2)", choices=("lbfgsb", "scg")
     )
 
 
@@ -496,29 +489,26 @@ def persist(attempt: Callable[[], None], *, step_back: Callable[[], None], tries
     raise failure
 
 
-def search_of(
-    optimizer: str,
-    *,
-    memory: int = 20,
-    gradient_tolerance: float,
-    value_tolerance: float,
-    gradient_error: float = SCG.gradient_error,
-) -> Callable[..., LBFGSB | SCG]:
-    """Which search a scheme's settings ask for; what it returns takes fields to change, such as ``max_iterations``.
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """Which search maximises a batch bound, and when it has converged; a batch scheme inherits these fields."""
 
-    ``gradient_error`` is what an inner loop leaves in the gradient; see :class:`gpbench.optimize.scg.SCG`.
-    """
+    optimizer: str = setting(
+        "lbfgsb", "L-BFGS-B or scaled conjugate gradients (hensman2015, figure 2)", choices=("lbfgsb", "scg")
+    )
+    memory: int = memory()
+    gradient_tolerance: float = gradient_tolerance()
+    value_tolerance: float = value_tolerance()
 
-    def search(**changed: Any) -> LBFGSB | SCG:
-        if optimizer == "scg":
-            scg = SCG(
-                gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance, gradient_error=gradient_error
-            )
-            return replace(scg, **changed)
-        lbfgsb = LBFGSB(memory=memory, gradient_tolerance=gradient_tolerance, value_tolerance=value_tolerance)
-        return replace(lbfgsb, **changed)
+    def search(self, *, gradient_error: float = SCG.gradient_error, **changed: Any) -> LBFGSB | SCG:
+        """The search, with fields changed, such as ``max_iterations``.
 
-    return search
+        ``gradient_error`` is what an inner loop leaves in the gradient; see :class:`gpbench.optimize.scg.SCG`.
+        """
+        ends = {"gradient_tolerance": self.gradient_tolerance, "value_tolerance": self.value_tolerance} | changed
+        if self.optimizer == "scg":
+            return SCG(gradient_error=gradient_error, **ends)
+        return LBFGSB(memory=self.memory, **ends)
 
 
 def steps_of(rule: str, size: int, *, rate: float, **adadelta: float) -> Steps:

@@ -15,7 +15,7 @@ from gpbench.bench.cell import CONTENT, SPLIT
 from gpbench.bench.code import changes
 from gpbench.bench.derived.stored import step_of
 from gpbench.bench.expand import Request, expand
-from gpbench.bench.methods import methods
+from gpbench.bench.methods import outdated
 from gpbench.bench.plan.blocks import Block, runnable
 from gpbench.bench.plan.estimate import Estimate, estimate
 from gpbench.bench.reference import read_reference, reference_file
@@ -277,11 +277,7 @@ def look_up(plan: Plan, store: Store, *, fresh: bool = False) -> PlanCells:
     remarks = []
     if number := len(used.intersection(cell.key for cell in reference)):
         remarks.append(f"{number} of {len(used)} cells are reference results, which come with gpbench")
-    old = {
-        f"{cell.method} of version {cell.version}"
-        for cell in found.results
-        if cell.method in methods() and methods()[cell.method].version != cell.version
-    }
+    old = {f"{name} of version {one}" for name, versions in outdated(found.results).items() for one in versions}
     if old:
         remarks.append(f"cells of versions that are no longer current: {', '.join(sorted(old))}")
     if any(cell.changes != changes() for cell in found.results):

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpbench.bench.methods import methods
+from gpbench.bench.methods import outdated
 from gpbench.bench.plan.plan import DESCRIPTIVE, SELF_CONTAINED
 from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.bench.plan.run import look_up
@@ -115,15 +115,7 @@ def experiment(found: PlanCells) -> Experiment:
         failed=failed,
         cut=cut,
         absent=tuple(plan.dataset_label(name) for name in plan.datasets if name not in ran) if ran else (),
-        stale=tuple(
-            sorted(
-                {
-                    cell.method
-                    for cell in found.results
-                    if cell.method in methods() and methods()[cell.method].version != cell.version
-                }
-            )
-        ),
+        stale=tuple(sorted(outdated(found.results))),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.report.plan.checks import At
     from gpbench.report.plan.numbers import Entry
 
 __all__ = ["as_printed", "below", "comes_to_its_end", "spans_printed"]
-
-At = dict[str, Any]
 
 
 def comes_to_its_end(

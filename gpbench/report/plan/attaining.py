@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import FACTOR, attained
 from gpbench.report.files import write_atomically
-from gpbench.report.notes import head_notes, plan_notes
+from gpbench.report.notes import plan_notes
 from gpbench.report.plan.claims import claim_words, judge_claims_of
+from gpbench.report.tables.lines import head_words
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
-from gpbench.report.text import csv_text, escape_markdown, printable
+from gpbench.report.text import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,12 +65,7 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     shown, claims = _display(plan, rows), judge_claims_of(found)
     written = []
     for form in ("text", "markdown", "latex"):
-        lines = head_notes(plan)
-        if form == "markdown":
-            head = "\n".join(f"> {escape_markdown(line)}  " for line in lines)
-        else:
-            head = "\n".join(("% " if form == "latex" else "") + printable(line) for line in lines)
-        pieces = [head + "\n", RENDERERS[form](shown), claim_words(claims, form)]
+        pieces = [head_words(plan, form) + "\n", RENDERERS[form](shown), claim_words(claims, form)]
         written.append(folder / f"table{ENDINGS[form]}")
         write_atomically(written[-1], "\n".join(filter(None, pieces)))
     written.append(folder / f"table{ENDINGS['csv']}")

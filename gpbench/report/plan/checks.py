@@ -27,7 +27,21 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells, PlanResult
 
-__all__ = ["Check", "Group", "blocks_of", "each_group", "loss_trace", "missing", "paired", "shared_splits", "shown"]
+__all__ = [
+    "At",
+    "Check",
+    "Group",
+    "blocks_of",
+    "each_group",
+    "loss_trace",
+    "missing",
+    "paired",
+    "shared_splits",
+    "shown",
+]
+
+At = dict[str, Any]
+"""Values of a sweep, by name."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpbench.bench.plan.run import PlanCells, PlanResult
-    from gpbench.report.plan.checks import Group
+    from gpbench.report.plan.checks import At, Group
 
 __all__ = [
     "beats_in_time",
@@ -47,8 +47,6 @@ __all__ = [
     "unsteady_below",
     "within_seconds",
 ]
-
-At = dict[str, Any]
 
 
 def lower(

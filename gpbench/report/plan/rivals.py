@@ -22,14 +22,14 @@ from gpbench.errors import UsageError, unknown_name
 from gpbench.report.compare.attainment import FACTOR, arrival, end_of, median_time, stays
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import disturbed_words, processors_of
-from gpbench.report.notes import head_notes, plan_notes
-from gpbench.report.tables.lines import text, wrapped
+from gpbench.report.notes import plan_notes
+from gpbench.report.tables.lines import head_words
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, Number
-from gpbench.report.text import csv_text, printable
+from gpbench.report.text import csv_text
 from gpbench.report.traces import trace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from gpbench.bench.plan.run import PlanCells, PlanResult
@@ -287,11 +287,7 @@ def _text(found: PlanCells, rows: Sequence[Standing], form: str) -> str:
         *_not_run(found),
     )
     shown = [_summary(rows), _sets(rows, notes)]
-    written = [text(each, None) if form == "text" else RENDERERS[form](each) for each in shown]
-    lines = [printable(line) for line in head_notes(found.plan)]
-    mark: Callable[[str], str] = {"text": "{}", "markdown": "> {}  ", "latex": "% {}"}[form].format
-    head = "\n".join(wrapped(lines, None) if form == "text" else [mark(line) for line in lines]) + "\n"
-    return "\n".join([head, *written])
+    return "\n".join([head_words(found.plan, form) + "\n", *(RENDERERS[form](each) for each in shown)])
 
 
 def _unpaired(found: PlanCells) -> list[str]:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import swept_words
 from gpbench.report.files import write_atomically
-from gpbench.report.notes import head_notes, plan_notes
+from gpbench.report.notes import plan_notes
 from gpbench.report.plan.claims import Judged, claim_words, judge_claims_of
 from gpbench.report.plan.differences import PlannedDifference, differences, differences_csv, differences_note
 from gpbench.report.plan.numbers import BlockNumbers, Entry, entries_of, swept_text
 from gpbench.report.plan.verdicts import NOT_COMPARABLE, RULE, tally
-from gpbench.report.tables.lines import text, wrapped
+from gpbench.report.tables.lines import head_words, text
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
-from gpbench.report.text import csv_text, escape_markdown, printable
+from gpbench.report.text import csv_text
 from gpbench.report.traces import SPREADS
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = [
     "HEADS",
     "cell_words",
-    "head_words",
     "plan_csv",
     "plan_display",
     "render",
@@ -118,16 +117,6 @@ def table_words(
         claim_words(claims, form, width=width),
     ]
     return "\n".join(filter(None, pieces))
-
-
-def head_words(plan: Plan, form: str, *, width: int | None = None) -> str:
-    """The head above a table, in a format of tables: safe to print, and in LaTeX a comment as its notes are."""
-    lines = head_notes(plan)
-    if form == "markdown":
-        return "\n".join(f"> {escape_markdown(line)}  " for line in lines)
-    if form == "latex":
-        return "\n".join(f"% {printable(line)}" for line in lines)
-    return "\n".join(wrapped([printable(line) for line in lines], width))
 
 
 def plan_display(plan: Plan, results: Sequence[BlockNumbers], *, paired: Sequence[PlannedDifference] = ()) -> Display:

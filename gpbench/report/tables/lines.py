@@ -14,14 +14,16 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from gpbench.report.text import columns, printable
+from gpbench.report.notes import head_notes
+from gpbench.report.text import columns, escape_markdown, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpbench.bench.plan.plan import Plan
     from gpbench.report.tables.table import Display, Line, Number
 
-__all__ = ["text", "wrapped"]
+__all__ = ["head_words", "text", "wrapped"]
 
 #: Columns that name the row and stay in it, though they may be the same in all rows.
 _NAMES = ("data set", "method", "pair", "metric")
@@ -59,6 +61,16 @@ def wrapped(lines: Sequence[str], width: int | None) -> list[str]:
         for line in lines
         for part in textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""]
     ]
+
+
+def head_words(plan: Plan, form: str, *, width: int | None = None) -> str:
+    """The head above a plan's table, in a format: safe to print, and in LaTeX a comment as its notes are."""
+    lines = head_notes(plan)
+    if form == "markdown":
+        return "\n".join(f"> {escape_markdown(line)}  " for line in lines)
+    if form == "latex":
+        return "\n".join(f"% {printable(line)}" for line in lines)
+    return "\n".join(wrapped([printable(line) for line in lines], width))
 
 
 def _width(lines: str) -> int:

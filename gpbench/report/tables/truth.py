@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.errors import unknown_name
-from gpbench.report.notes import head_notes, plan_notes
-from gpbench.report.tables.lines import text, wrapped
+from gpbench.report.notes import plan_notes
+from gpbench.report.tables.lines import head_words, text
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, Number
-from gpbench.report.text import csv_text, printable
+from gpbench.report.text import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpbench.bench.derived.stored import Arrays
-    from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells
 
 __all__ = ["Row", "rows_of", "truth_rows", "truth_text"]
@@ -138,14 +137,7 @@ def truth_text(found: PlanCells, rows: Sequence[Row], form: str, *, width: int |
     several = len({row.problem for row in rows}) > 1
     shown = [*([_over_problems(rows)] if several else []), _problems(rows, found)]
     written = [text(each, width) if form == "text" else RENDERERS[form](each) for each in shown]
-    return "\n".join([_head(found.plan, form, width), *written])
-
-
-def _head(plan: Plan, form: str, width: int | None) -> str:
-    if form == "text":
-        return "\n".join(wrapped([printable(line) for line in head_notes(plan)], width)) + "\n"
-    mark = {"markdown": "> {}  ", "latex": "% {}"}[form]
-    return "\n".join(mark.format(printable(line)) for line in head_notes(plan)) + "\n"
+    return "\n".join([head_words(found.plan, form, width=width) + "\n", *written])
 
 
 def _over_problems(rows: Sequence[Row]) -> Display:

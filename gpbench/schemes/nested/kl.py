@@ -49,7 +49,7 @@ from gpbench.model.posterior import Latent, Posterior
 from gpbench.schemes import settings
 from gpbench.schemes.base import run_training, setting
 from gpbench.schemes.nested.nested import NestedTraining
-from gpbench.schemes.settings import FROM, LEARNING, KernelSettings, binary_likelihood, check_row_limit, search_of
+from gpbench.schemes.settings import FROM, LEARNING, KernelSettings, SearchSettings, binary_likelihood, check_row_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,13 +76,11 @@ _MEAN_STEPS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class KL(KernelSettings):
+class KL(SearchSettings, KernelSettings):
     """Full variational Gaussian approximation; hyper-parameters on its bound."""
 
     link: str = settings.link("probit", "logit")
     hyperparameters: str = setting("learned", LEARNING, choices=("learned", "fixed"), rules=(FROM,))
-    optimizer: str = settings.optimizer()
-    memory: int = settings.memory()
     max_iterations: int = settings.max_iterations(250, "evaluations of the bound at most, each at its best q")
     gradient_tolerance: float = settings.gradient_tolerance(1e-3)
     value_tolerance: float = settings.value_tolerance(1e-7)
@@ -128,18 +126,12 @@ class KL(KernelSettings):
         likelihood.check_targets(y, classes)
 
         rows = np.array(X[0 : len(X)], dtype=np.float64)
-        search = search_of(
-            self.optimizer,
-            memory=self.memory,
-            gradient_tolerance=self.gradient_tolerance,
-            value_tolerance=self.value_tolerance,
-            gradient_error=self.inner_tolerance,  # the inner loop's end is told by a residual, not by a step
-        )
 
         def start() -> NestedTraining[FullKL]:
             return NestedTraining(
                 _Inner(self, rows, np.asarray(y), likelihood=likelihood),
-                search(),
+                # the inner loop's end is told by a residual, not by a step
+                self.search(gradient_error=self.inner_tolerance),
                 kernel=self.initial_kernel(rows),
                 Z=rows,
                 learn_theta=self.hyperparameters == "learned",

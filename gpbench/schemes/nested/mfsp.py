@@ -66,7 +66,7 @@ from gpbench.model.sampled import SampledPosterior
 from gpbench.schemes import settings
 from gpbench.schemes.base import setting
 from gpbench.schemes.nested.nested import NestedTraining, maximise_newton
-from gpbench.schemes.settings import BinaryScheme, search_of
+from gpbench.schemes.settings import BinaryScheme, SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,15 +97,11 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
-class MFSp(BinaryScheme):
+class MFSp(SearchSettings, BinaryScheme):
     """Batch maximisation of the sparse mean-field bound."""
 
     link: str = settings.link("probit")
     learn_inducing: bool = settings.learn_inducing()
-    optimizer: str = settings.optimizer()
-    memory: int = settings.memory()
-    gradient_tolerance: float = settings.gradient_tolerance()
-    value_tolerance: float = settings.value_tolerance()
     max_iterations: int = settings.max_iterations(1000, "evaluations of the bound at most")
     block_rows: int = settings.block_rows()
     inner: str = setting(
@@ -131,15 +127,9 @@ class MFSp(BinaryScheme):
         rng: np.random.Generator,
     ) -> NestedTraining[MeanField]:
         """Training at its beginning."""
-        search = search_of(
-            self.optimizer,
-            memory=self.memory,
-            gradient_tolerance=self.gradient_tolerance,
-            value_tolerance=self.value_tolerance,
-        )
         return NestedTraining(
             _Inner(self, X, y, likelihood=likelihood, seed=int(rng.integers(2**63))),
-            search(),
+            self.search(),
             kernel=self.initial_kernel(X),
             Z=inducing.choose(X),
             learn_theta=self.hyperparameters == "learned",

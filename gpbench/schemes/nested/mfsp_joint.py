@@ -38,11 +38,10 @@ from gpbench.optimize.unknowns import Part, Unknowns
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, setting
 from gpbench.schemes.nested.mfsp import MeanFieldRows, mean_field_rows, rows_gradient
-from gpbench.schemes.settings import BinaryScheme, search_of
+from gpbench.schemes.settings import BinaryScheme, SearchSettings
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
-    from gpbench.model.kernels import Kernel
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.optimize.training import StoppedBy
@@ -51,7 +50,7 @@ __all__ = ["JointPoint", "MFSpJoint"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MFSpJoint(BinaryScheme):
+class MFSpJoint(SearchSettings, BinaryScheme):
     """Batch maximisation of the sparse mean-field bound over everything at once."""
 
     link: str = settings.link("probit")
@@ -61,10 +60,6 @@ class MFSpJoint(BinaryScheme):
         "variance of a factor: the reciprocal of the diagonal of (Q + I)⁻¹, or that diagonal, as printed",
         choices=("reciprocal", "printed"),
     )
-    optimizer: str = settings.optimizer()
-    memory: int = settings.memory()
-    gradient_tolerance: float = settings.gradient_tolerance()
-    value_tolerance: float = settings.value_tolerance()
     max_iterations: int = settings.max_iterations(1000, "evaluations of the bound at most")
     block_rows: int = settings.block_rows()
 
@@ -154,18 +149,11 @@ class JointTraining(Training):
 
     def train(self) -> StoppedBy:
         """Search until nothing is gained or the evaluations are used up."""
-        scheme = self._scheme
-        search = search_of(
-            scheme.optimizer,
-            memory=scheme.memory,
-            gradient_tolerance=scheme.gradient_tolerance,
-            value_tolerance=scheme.value_tolerance,
-        )
         jitter = self._best.rows.basis.jitter
 
         def begin(x: Array) -> None:
             nonlocal jitter
-            jitter = self._at(x, jitter=None).rows.basis.jitter
+            jitter = self._basis(self._unknowns.values(x), jitter=None).jitter
 
         def objective(x: Array) -> Point[JointPoint]:
             self.trainer.check()
@@ -179,7 +167,7 @@ class JointTraining(Training):
         return maximise(
             objective,
             self._unknowns.x,
-            search=search(),
+            search=self._scheme.search(),
             evaluations=lambda: self.trainer.left,
             bounds=self._unknowns.bounds,
             begin=begin,
@@ -194,9 +182,10 @@ class JointTraining(Training):
         """The bound there."""
         return self._best.value
 
+    def _basis(self, at: dict[str, Array], *, jitter: float | None) -> Basis:
+        return Basis(self._kernel.with_theta(at["theta"]), np.array(at["Z"]), jitter=jitter)
+
     def _at(self, x: Array, *, jitter: float | None) -> JointPoint:
         at = self._unknowns.values(x.copy())
-        kernel: Kernel = self._kernel.with_theta(at["theta"])
-        basis = Basis(kernel, np.array(at["Z"]), jitter=jitter)
-        rows = mean_field_rows(basis, self._X, self._y, size=self._scheme.block_rows)
+        rows = mean_field_rows(self._basis(at, jitter=jitter), self._X, self._y, size=self._scheme.block_rows)
         return JointPoint(rows, np.array(at["a"]), printed=self._scheme.factor_variance == "printed")

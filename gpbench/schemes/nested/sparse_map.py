@@ -47,7 +47,7 @@ from gpbench.model.posterior import Latent, Posterior
 from gpbench.schemes import settings
 from gpbench.schemes.base import setting
 from gpbench.schemes.nested.nested import NestedTraining, maximise_newton
-from gpbench.schemes.settings import BinaryScheme, search_of
+from gpbench.schemes.settings import BinaryScheme, SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,15 +61,11 @@ __all__ = ["SparseMAP", "SparseMAPScheme", "sparse_map", "sparse_map_gradient"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseMAPScheme(BinaryScheme):
+class SparseMAPScheme(SearchSettings, BinaryScheme):
     """Batch maximisation of the abandoned bound."""
 
     link: str = settings.link("probit")
     learn_inducing: bool = settings.learn_inducing()
-    optimizer: str = settings.optimizer()
-    memory: int = settings.memory()
-    gradient_tolerance: float = settings.gradient_tolerance()
-    value_tolerance: float = settings.value_tolerance()
     max_iterations: int = settings.max_iterations(1000, "evaluations of the bound at most")
     block_rows: int = settings.block_rows()
     inner_tolerance: float = setting(1e-6, "Newton decrement at the end of the inner loop", minimum=1e-12, maximum=1)
@@ -88,15 +84,9 @@ class SparseMAPScheme(BinaryScheme):
         rng: np.random.Generator,  # noqa: ARG002 - nothing here is random
     ) -> NestedTraining[SparseMAP]:
         """Training at its beginning."""
-        search = search_of(
-            self.optimizer,
-            memory=self.memory,
-            gradient_tolerance=self.gradient_tolerance,
-            value_tolerance=self.value_tolerance,
-        )
         return NestedTraining(
             _Inner(self, X, y, likelihood=likelihood),
-            search(),
+            self.search(),
             kernel=self.initial_kernel(X),
             Z=inducing.choose(X),
             learn_theta=self.hyperparameters == "learned",
