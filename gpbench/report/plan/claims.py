@@ -319,9 +319,14 @@ def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
         claim=claim,
         verdict=_verdict(claim.rule, [check.holds for check in measured if check.holds is not None]),
         grade="cut short" if paper_cut or len(measured) < len(checks) else "one split" if single else "full",
-        measured="; ".join(check.words for check in checks),
+        measured="; ".join([*(check.words for check in measured), *_left(len(checks) - len(measured), len(checks))]),
         keys=tuple(sorted({cell.key for check in measured for cell in check.cells})),
     )
+
+
+def _left(count: int, whole: int) -> list[str]:
+    """How much of a claim has no numbers; which, the states of the experiments say."""
+    return [f"{count} of {whole} not measured"] if count else []
 
 
 def _values(options: Mapping[str, Any]) -> list[Any]:

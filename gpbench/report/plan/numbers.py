@@ -68,6 +68,8 @@ class BlockNumbers:
         Where its finished cells ran.
     disturbed : tuple of str
         What their clocks say against their times.
+    one_row : float or None
+        The largest share of the mean NLL over splits that one test row carries; None where that is not known.
     """
 
     block: Block
@@ -79,6 +81,7 @@ class BlockNumbers:
     entries: Mapping[str, Entry]
     processors: tuple[str, ...]
     disturbed: tuple[str, ...] = ()
+    one_row: float | None = None
 
     @property
     def note(self) -> str:
@@ -137,7 +140,19 @@ def _of_cells(plan: Plan, block: Block, cells: Sequence[PlanResult], printed: Se
         )
         entries[metric] = Entry(centre, spread, error, one, judge(one, ours, paper=plan.paper))
     processors, disturbed = tuple(processors_of(finished)), tuple(disturbed_words(finished))
-    return BlockNumbers(block, expected, len(finished), failed, cut, absent, entries, processors, disturbed)
+    return BlockNumbers(
+        block, expected, len(finished), failed, cut, absent, entries, processors, disturbed, _one_row(finished)
+    )
+
+
+def _one_row(cells: Sequence[PlanResult]) -> float | None:
+    """The largest share of a single test row in the mean NLL over the cells' splits."""
+    pairs = [(value_of(cell, "nll"), value_of(cell, "worst_share")) for cell in cells]
+    known = [(nll, share) for nll, share in pairs if nll is not None and share is not None]
+    whole = math.fsum(nll for nll, _ in known)
+    if len(known) < len(pairs) or not whole > 0:
+        return None
+    return max(nll * share for nll, share in known) / whole
 
 
 def _numbers(plan: Plan, values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:

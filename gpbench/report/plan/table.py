@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HEADS",
     "cell_words",
+    "hangs_on_rows",
     "plan_csv",
     "plan_display",
     "render",
@@ -55,6 +56,9 @@ HEADS = {
     "train_seconds": "time (s)",
     "bound": "bound",
 }
+
+#: A share of a mean over splits above which a single test row is named.
+ONE_ROW = 0.1
 
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
@@ -246,6 +250,7 @@ def verdict_notes(
     if any(entry.spread is not None for result in results for entry in result.entries.values()):
         centre = "Mean" if plan.centre == "mean" else "Median"
         notes.append(f"{centre} ± {SPREADS[plan.spread]} over splits. * lowest of the row.")
+    notes += one_row_notes(plan, results)
     if "train_seconds" in plan.metrics:
         cpus = sorted({cpu for result in results for cpu in result.processors})
         if not timed:
@@ -258,6 +263,24 @@ def verdict_notes(
                 for words in result.disturbed
             ]
     return notes + plan_notes(plan)
+
+
+def hangs_on_rows(plan: Plan) -> bool:
+    """Whether the table shows mean NLLs, of which a single test row may carry much."""
+    return plan.centre == "mean" and "nll" in plan.metrics
+
+
+def one_row_notes(plan: Plan, results: Sequence[BlockNumbers]) -> list[str]:
+    """Which mean NLLs hang on a single test row, and by how much; none where medians are shown."""
+    if not hangs_on_rows(plan):
+        return []
+    hanging = [
+        f"{plan.dataset_label(each.block.dataset)}, {each.block.label} ({100 * each.one_row:.0f} %)"
+        for each in results
+        if each.one_row is not None and each.one_row > ONE_ROW
+    ]
+    words = f"One test row carries more than {100 * ONE_ROW:.0f} % of the mean NLL over splits"
+    return [f"{words}: {'; '.join(hanging)}."] if hanging else []
 
 
 def cell_words(plan: Plan, result: BlockNumbers, metric: str, *, best: bool, timed: bool) -> str:
