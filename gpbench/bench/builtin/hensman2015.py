@@ -71,7 +71,7 @@ METHODS = (
         paper="hensman2015",
         timing=Timing(steps=12, overhead=1e-2, load=2.0),
         scheme="gpbench.schemes.ep.full:EP",
-        version=3,
+        version=4,
     ),
     Method(
         id="gfitc",
