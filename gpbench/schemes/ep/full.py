@@ -217,6 +217,8 @@ class FullEP:
         if not np.isfinite(np.trace(K)):
             raise NumericalError(f"the prior covariance must be finite; got a trace of {np.trace(K)}")
         self._K = K
+        self.mean: Array
+        self.alpha: Array
         # Without an update to come nothing moves: the posterior that these very sites make.
         update = partial(self._update, means=search.limit > 0)
         self.outcome = self._sweep(x, search) if sequential else search.settle(update, x)
