@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import swept_words
 from gpbench.report.files import write_atomically
+from gpbench.report.groups import disturbance_words
 from gpbench.report.notes import plan_notes
 from gpbench.report.plan.claims import Judged, claim_words, judge_claims_of
 from gpbench.report.plan.differences import PlannedDifference, differences, differences_csv, differences_note
@@ -257,12 +258,15 @@ def verdict_notes(
             notes.append(f"No times are shown: the cells ran on different processors ({'; '.join(cpus)}).")
         elif cpus:
             notes.append(f"Times were taken on {cpus[0]}.")
-            notes += [
-                f"{result.block.label} on {plan.dataset_label(result.block.dataset)}: {words}."
-                for result in results
-                for words in result.disturbed
-            ]
+            notes += [f"{words[:1].upper()}{words[1:]}." for words in _disturbed(plan, results)]
     return notes + plan_notes(plan)
+
+
+def _disturbed(plan: Plan, results: Sequence[BlockNumbers]) -> list[str]:
+    """What the clocks say against the times, over all cells, and on which data sets."""
+    ratios = [ratio for result in results for ratio in result.disturbances]
+    sets = [each.block.dataset for each in results if any(ratio is not None for ratio in each.disturbances)]
+    return disturbance_words(ratios, where=", ".join(dict.fromkeys(map(plan.dataset_label, sets))))
 
 
 def hangs_on_rows(plan: Plan) -> bool:
