@@ -23,6 +23,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from gpbench.bench.derived.stored import stored_arrays
+from gpbench.bench.methods import methods
 from gpbench.bench.plan.blocks import swept_words
 from gpbench.data.catalogue import entries
 from gpbench.errors import UsageError, unknown_name
@@ -62,8 +63,6 @@ __all__ = ["METRICS", "curves_csv", "figure", "hyperparameter_table", "render", 
 
 #: Metric -> label of its axis.
 METRICS = {name: AXIS_LABELS[name] for name in ("nll", "error", "accuracy", "bound")}
-#: Methods whose objective is an estimate of the evidence and no bound.
-_EVIDENCE = frozenset({"ep", "gfitc", "ep-mgpc", "sep-mgpc", "epgpc"})
 #: Metrics of which more is better, and what they are measured from: what runs off the scale does so at the bottom.
 _MORE = {"accuracy": 1.0, "bound": 0.0}
 
@@ -218,7 +217,8 @@ def _axis_label(metric: str, groups: Sequence[Group]) -> str:
     """What a metric is called: an objective is a bound, or an estimate of the evidence, or now this and now that."""
     if metric != "bound":
         return METRICS[metric]
-    estimates = {group.method in _EVIDENCE for group in groups}
+    known = methods()
+    estimates = {group.method in known and known[group.method].objective == "evidence" for group in groups}
     return "objective (nats)" if len(estimates) > 1 else "log Z_q (nats)" if estimates == {True} else METRICS[metric]
 
 
