@@ -60,6 +60,8 @@ ORDER = (
     "questions/mean-field",
     "questions/lengthscales",
     "beyond/truth",
+    "beyond/multiclass",
+    "beyond/general",
     "beyond/frontier",
     "beyond/peers",
     "wenzel2019/fig2",
