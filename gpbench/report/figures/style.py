@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import Locator
 
     from gpbench.report.groups import Group
     from gpbench.report.traces import Curve
@@ -51,6 +52,7 @@ __all__ = [
     "Style",
     "check_ending",
     "fit_legend",
+    "log_axis",
     "picture_bytes",
     "save_figure",
     "styles",
@@ -153,9 +155,22 @@ def time_limits(curves: Sequence[Curve]) -> tuple[float, float]:
     return first * 10**-room, last * 10**room
 
 
+def log_axis(ax: Axes, which: Literal["x", "y"], *, at: Locator | None = None) -> None:
+    """Make an axis logarithmic and label it in plain numbers.
+
+    matplotlib's own labels are formulas, which RC does not set. ``at`` is where major ticks stand, if not at its choice.
+    """
+    scale, axis = (ax.set_xscale, ax.xaxis) if which == "x" else (ax.set_yscale, ax.yaxis)
+    scale("log")
+    if at is not None:
+        axis.set_major_locator(at)
+    axis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def time_axis(ax: Axes, limits: tuple[float, float]) -> None:
     """Make the x axis logarithmic, labelled in plain seconds: decades, and steps between where there are few."""
-    ax.set_xscale("log")
+    log_axis(ax, "x")
     ax.set_xlim(*limits)
     low, high = (math.log10(limit) for limit in limits)
     decades = range(math.floor(low), math.ceil(high) + 1)
@@ -163,11 +178,9 @@ def time_axis(ax: Axes, limits: tuple[float, float]) -> None:
     factors = (1, 2, 5) if high - low < 2.0 else (1, 3) if high - low < 3.5 else (1,)
     ticks = [factor * 10.0**decade for decade in decades if decade % step == 0 for factor in factors]
     ax.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if limits[0] <= tick <= limits[1]]))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
     minor = [factor * 10.0**decade for decade in decades for factor in range(1, 10)]
     shown = [tick for tick in minor if limits[0] <= tick <= limits[1]]
     ax.xaxis.set_minor_locator(FixedLocator(shown) if high - low < 6 else NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def value_limits(curves: Sequence[Curve]) -> tuple[float, float]:
