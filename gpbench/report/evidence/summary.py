@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import FixedLocator
 
-from gpbench.report.figures.style import BLUE, GREEN, PURPLE, RC, TEAL, VERMILION, log_axis
+from gpbench.report.figures.style import BLUE, GREEN, PURPLE, RC, TEAL, VERMILION, log_axis, log_ticks
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.verdicts import printed_error
 from gpbench.report.text import csv_text
@@ -152,8 +152,9 @@ def _panel(ax: Axes, found: Sequence[Point]) -> None:
             x, y, xerr=bars[0], yerr=bars[1], color=color, marker=marker, markersize=4.0, linewidth=0.0, elinewidth=0.6,
             markerfacecolor=color if point.whole else "white", markeredgewidth=0.8, zorder=2,
         )  # fmt: skip
-    log_axis(ax, "x", at=LogLocator(subs=(1.0, 2.0, 5.0)))
-    log_axis(ax, "y", at=LogLocator(subs=(1.0, 2.0, 5.0)))
+    ticks = log_ticks(low, high)
+    log_axis(ax, "x", at=FixedLocator(ticks))
+    log_axis(ax, "y", at=FixedLocator(ticks))
     ax.set_xlim(low, high)
     ax.set_ylim(low, high)
     ax.set_aspect("equal")

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator, MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.bench.methods import methods
@@ -35,6 +35,7 @@ from gpbench.report.figures.style import (
     check_ending,
     fit_legend,
     log_axis,
+    log_ticks,
     picture_bytes,
     save_figure,
     styles_of,
@@ -245,7 +246,7 @@ def _axes(ax: Axes, own: Sequence[tuple[Group, Curve]], alike: Sequence[Curve], 
     ends = [float(curve.mean[-1]) for curve in alike if np.isfinite(curve.mean[-1])]
     least = min((float(np.nanmin(curve.mean)) for curve in alike if np.isfinite(curve.mean).any()), default=0.0)
     if metric not in _MORE and metric != "bound" and least > 0.0 and max(ends) > _FACTORS * min(ends):
-        log_axis(ax, "y", at=LogLocator(subs=(1.0, 2.0, 5.0)))
+        log_axis(ax, "y", at=FixedLocator(log_ticks(0.85 * least, high)))
         ax.set_ylim(0.85 * least, high)
         return
     ax.set_ylim(low, high)

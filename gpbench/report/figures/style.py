@@ -26,7 +26,7 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from gpbench.errors import UsageError
 from gpbench.report.files import PICTURES, write_atomically
@@ -53,6 +53,7 @@ __all__ = [
     "check_ending",
     "fit_legend",
     "log_axis",
+    "log_ticks",
     "picture_bytes",
     "save_figure",
     "styles",
@@ -155,10 +156,24 @@ def time_limits(curves: Sequence[Curve]) -> tuple[float, float]:
     return first * 10**-room, last * 10**room
 
 
-def log_axis(ax: Axes, which: Literal["x", "y"], *, at: Locator | None = None) -> None:
-    """Make an axis logarithmic and label it in plain numbers.
+#: Ticks of a logarithmic axis at least.
+_TICKS = 3
 
-    matplotlib's own labels are formulas, which RC does not set. ``at`` is where major ticks stand, if not at its choice.
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis from low to high, both positive: round numbers, few, and at least three."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for factors in ((1,), (1, 5), (1, 2, 5), range(1, 10)):
+        ticks = [factor * 10.0**decade for decade in decades for factor in factors]
+        if len(shown := [tick for tick in ticks if low <= tick <= high]) >= _TICKS:
+            return shown
+    return [float(tick) for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
+
+
+def log_axis(ax: Axes, which: Literal["x", "y"], *, at: Locator | None = None) -> None:
+    """Make an axis logarithmic and label it in plain numbers: formulas, as matplotlib has them, are not set.
+
+    ``at`` is where major ticks stand, if not where matplotlib has them.
     """
     scale, axis = (ax.set_xscale, ax.xaxis) if which == "x" else (ax.set_yscale, ax.yaxis)
     scale("log")
