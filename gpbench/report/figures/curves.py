@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.bench.methods import methods
@@ -34,6 +34,8 @@ from gpbench.report.figures.style import (
     Style,
     check_ending,
     fit_legend,
+    log_axis,
+    log_ticks,
     picture_bytes,
     save_figure,
     styles_of,
@@ -244,11 +246,8 @@ def _axes(ax: Axes, own: Sequence[tuple[Group, Curve]], alike: Sequence[Curve], 
     ends = [float(curve.mean[-1]) for curve in alike if np.isfinite(curve.mean[-1])]
     least = min((float(np.nanmin(curve.mean)) for curve in alike if np.isfinite(curve.mean).any()), default=0.0)
     if metric not in _MORE and metric != "bound" and least > 0.0 and max(ends) > _FACTORS * min(ends):
-        ax.set_yscale("log")
+        log_axis(ax, "y", at=FixedLocator(log_ticks(0.85 * least, high)))
         ax.set_ylim(0.85 * least, high)
-        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
-        ax.yaxis.set_minor_formatter(NullFormatter())
         return
     ax.set_ylim(low, high)
     ax.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
