@@ -114,15 +114,18 @@ def test_a_fixed_kernel_has_its_sites_settled(fit, boundary):
     assert found.bound == pytest.approx(settled.value, rel=1e-8)
 
 
-def test_power_zero_meets_the_fixed_point_scheme_on_counts(fit):
+@pytest.mark.parametrize(("task", "classes"), [("count", 0), ("ordinal", 3)])
+def test_power_zero_meets_the_fixed_point_scheme(fit, task, classes):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
     y = rng.poisson(np.exp(0.5 + np.sin(X[:, 0])))
+    if task == "ordinal":
+        y = np.digitize(y, [1, 3])
     rule = InducingRule("given", Z=X[:10])
     fixed = {"hyperparameters": "fixed", "noise": 0.0, "variance": 1.0}
     ours = PEP(power=0.0, learn_inducing=False, precision="double", max_iterations=300, **fixed)
     theirs = GVIFixedPoint(**fixed)
-    one, two = (fit(each, X, y, inducing=rule, task="count", classes=0) for each in (ours, theirs))
+    one, two = (fit(each, X, y, inducing=rule, task=task, classes=classes) for each in (ours, theirs))
     assert one.bound == pytest.approx(two.bound, abs=1e-5)
 
 
