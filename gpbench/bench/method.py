@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpbench.errors import MissingExtra, PluginError, UsageError, unknown_name
 from gpbench.schemes.base import Scheme, Setting, settings_of
@@ -96,6 +96,8 @@ class Method:
         Raised when the method's numbers change; part of every cell's key.
     scheme : type or str
         A scheme's dataclass, or ``"module:Class"``, which is imported on demand.
+    objective : str
+        What is reported as its bound: ``bound``, which lies below the log evidence, or ``evidence``, an estimate of it.
     preset : mapping
         Settings whose default in this method differs from the scheme's.
     extra : str or None
@@ -112,6 +114,7 @@ class Method:
     paper: str = ""
     version: int = 1
     scheme: type | str
+    objective: Literal["bound", "evidence"] = "bound"
     preset: Mapping[str, Any] = field(default_factory=dict, hash=False)
     extra: str | None = None
     timing: Timing = field(default_factory=Timing)

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.run import Shown
     from gpbench.bench.result import Result
 
-__all__ = ["Group", "distinct", "facts_of", "group_cells", "is_cut_short", "natural", "processors_of"]
+__all__ = [
+    "Group",
+    "distinct",
+    "disturbance_words",
+    "disturbed_words",
+    "facts_of",
+    "group_cells",
+    "is_cut_short",
+    "natural",
+    "processors_of",
+]
 
 #: Stands for a setting that a cell does not have.
 _UNSET = "unset"
@@ -122,17 +132,23 @@ def processors_of(cells: Iterable[Result]) -> list[str]:
 
 def disturbed_words(cells: Sequence[Result]) -> list[str]:
     """What the clocks of some cells say against their times, in words; empty where nothing does."""
-    apart = [ratio for cell in cells if (ratio := cell.disturbance) is not None]
+    return disturbance_words([cell.disturbance for cell in cells])
+
+
+def disturbance_words(disturbances: Sequence[float | None], where: str = "") -> list[str]:
+    """The same of what the cells' clocks say, each a ratio or None; ``where`` stands after the counts."""
+    cells, where = f"{len(disturbances)} cells", f" ({where})" if where else ""
+    apart = [ratio for ratio in disturbances if ratio is not None]
     waited, ran = [ratio for ratio in apart if ratio > 1.0], [1.0 / ratio for ratio in apart if ratio < 1.0]
     words = []
     if waited:
         words.append(
-            f"in {len(waited)} of {len(cells)} cells training took up to {max(waited):.2g} times as many wall seconds "
+            f"in {len(waited)} of {cells}{where} training took up to {max(waited):.2g} times as many wall seconds "
             "as processor seconds: the machine was busy, or waited for its disk"
         )
     if ran:
         words.append(
-            f"in {len(ran)} of {len(cells)} cells training used up to {max(ran):.2g} times as many processor seconds "
+            f"in {len(ran)} of {cells}{where} training used up to {max(ran):.2g} times as many processor seconds "
             "as wall seconds: more threads ran than were asked for"
         )
     return words

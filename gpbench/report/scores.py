@@ -33,6 +33,7 @@ __all__ = [
     "stored_calibration",
     "with_scores",
     "worst_row",
+    "worst_share",
 ]
 
 #: Bins of the calibration error.
@@ -40,7 +41,7 @@ BINS = 15
 #: Bins of a reliability diagram.
 RELIABILITY_BINS = 10
 #: The metrics of this module.
-SCORED = frozenset({"brier", "ece", "overconfidence", "auc", "average_precision", "worst"})
+SCORED = frozenset({"brier", "ece", "overconfidence", "auc", "average_precision", "worst", "worst_share"})
 #: Metrics of which more is better, of this module and others.
 MORE_IS_BETTER = frozenset({"accuracy", "bound", "auc", "average_precision"})
 
@@ -167,8 +168,26 @@ def worst_row(probabilities: Array, y: Labels) -> float:
     y : (n,)
         Classes 0..C-1.
     """
-    own = probabilities[np.arange(len(y)), y]
-    return float(-np.log(np.maximum(own.min(), np.nextafter(0.0, 1.0))))
+    return float(_losses(probabilities, y).max())
+
+
+def worst_share(probabilities: Array, y: Labels) -> float | None:
+    """How much of the rows' NLL one row carries, in [1 / n, 1]; None where no row has any.
+
+    Parameters
+    ----------
+    probabilities : (n, C)
+    y : (n,)
+        Classes 0..C-1.
+    """
+    losses = _losses(probabilities, y)
+    whole = losses.sum()
+    return float(losses.max() / whole) if whole > 0 else None
+
+
+def _losses(probabilities: Array, y: Labels) -> Array:
+    """The negative log probability of each row (n,)."""
+    return -np.log(np.maximum(probabilities[np.arange(len(y)), y], np.nextafter(0.0, 1.0)))
 
 
 def scores_of(probabilities: Array, y: Labels) -> dict[str, float | None]:
@@ -186,6 +205,7 @@ def scores_of(probabilities: Array, y: Labels) -> dict[str, float | None]:
         "ece": calibration_error(probabilities, y),
         "overconfidence": overconfidence(probabilities, y),
         "worst": worst_row(probabilities, y),
+        "worst_share": worst_share(probabilities, y),
         "auc": roc_auc(probabilities[:, 1], y) if two else None,
         "average_precision": average_precision(probabilities[:, 1], y) if two else None,
     }

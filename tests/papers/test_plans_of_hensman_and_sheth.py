@@ -41,7 +41,7 @@ def test_a_plan_and_its_quick_form_come_to_blocks(name):
 def test_every_printed_number_of_hensman2015_s_table_has_its_block():
     whole = plan("hensman2015/table1")
     printed = read_published(whole)
-    found = Counter(id(find_printed(printed, whole, block, "nll")) for block in blocks(whole))
+    found = Counter(id(find_printed(printed, whole, block, "nll")) for block in blocks(whole) if block.table.counted)
     assert [found[id(each)] for each in printed] == [1] * 72
 
 

@@ -13,6 +13,7 @@ from gpbench.report.scores import (
     scores_of,
     with_scores,
     worst_row,
+    worst_share,
 )
 from gpbench.report.tables.summary import summarise
 
@@ -132,3 +133,10 @@ def test_the_worst_row_is_that_of_the_least_probability():
     probabilities = np.array([[0.9, 0.1], [0.02, 0.98], [0.5, 0.5]])
     assert worst_row(probabilities, np.array([0, 0, 1])) == pytest.approx(-np.log(0.02))
     assert worst_row(np.array([[1.0, 0.0]]), np.array([1])) == pytest.approx(744.44, abs=0.01)
+
+
+def test_the_share_of_the_worst_row():
+    probabilities = np.array([[0.9, 0.1], [0.02, 0.98], [0.5, 0.5]])
+    losses = -np.log([0.9, 0.02, 0.5])
+    assert worst_share(probabilities, np.array([0, 0, 1])) == pytest.approx(losses[1] / losses.sum())
+    assert worst_share(np.array([[1.0, 0.0]]), np.array([0])) is None

@@ -8,6 +8,7 @@ METHODS = (
     Method(
         id="pep",
         title="Sparse power expectation propagation, a site for each row, inducing inputs learned",
+        objective="evidence",
         tasks=frozenset({"binary", "multiclass", "count", "ordinal"}),
         timing=Timing(steps=48, steps_fixed=20, overhead=2e-3, load=1.5),
         scheme="gpbench.schemes.pep.pep:PEP",

@@ -67,15 +67,17 @@ METHODS = (
     Method(
         id="ep",
         title="Full expectation propagation, hyper-parameters by the log evidence",
+        objective="evidence",
         tasks=BINARY,
         paper="hensman2015",
         timing=Timing(steps=12, overhead=1e-2, load=2.0),
         scheme="gpbench.schemes.ep.full:EP",
-        version=3,
+        version=4,
     ),
     Method(
         id="gfitc",
         title="Expectation propagation under FITC priors, inducing inputs and hyper-parameters by the log evidence",
+        objective="evidence",
         tasks=CLASSES,
         paper="hensman2015",
         timing=Timing(steps=90, overhead=7e-3, load=1.5),

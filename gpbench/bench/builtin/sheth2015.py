@@ -62,6 +62,7 @@ METHODS = (
     Method(
         id="sod-laplace",
         title="Subset of data, Laplace's approximation",
+        objective="evidence",
         tasks=_ANY,
         paper="sheth2015",
         timing=_FEW_ROWS,

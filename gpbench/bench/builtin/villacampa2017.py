@@ -49,6 +49,7 @@ METHODS = (
     Method(
         id="ep-mgpc",
         title="Scalable expectation propagation, a site for each pair of classes; sites and hyper-parameters together",
+        objective="evidence",
         tasks=CLASSES,
         paper="villacampa2017",
         timing=_TIMING,
@@ -59,6 +60,7 @@ METHODS = (
     Method(
         id="sep-mgpc",
         title="Stochastic expectation propagation: tied factors, memory that does not grow with the rows",
+        objective="evidence",
         tasks=CLASSES,
         paper="villacampa2017",
         timing=_TIMING,

@@ -71,6 +71,7 @@ METHODS = (
     Method(
         id="epgpc",
         title="Scalable expectation propagation on mini-batches, Adam for hyper-parameters, inducing inputs fixed",
+        objective="evidence",
         tasks=BINARY,
         paper="wenzel2019",
         timing=Timing(steps=7000, load=0.9),

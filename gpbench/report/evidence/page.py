@@ -16,6 +16,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpbench.errors import UsageError
+from gpbench.report.evidence.apart import apart_table
 from gpbench.report.evidence.experiments import STATES, experiments_table, headlines_table
 from gpbench.report.plan.checks import each_group, shown
 from gpbench.report.plan.claims import NOT_MEASURED, VERDICTS
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.report.evidence.apart import Number
     from gpbench.report.evidence.experiments import Experiment
     from gpbench.report.plan.claims import Judged
     from gpbench.report.plan.verdicts import Headline
@@ -36,6 +38,7 @@ __all__ = ["BLOCKS", "NUMBER", "UNCARRIED", "cells_of", "page", "resolved"]
 #: What a template may leave to code, by name: the head, then what it is.
 BLOCKS = {
     "FINDINGS": "what gpbench itself has to say, with verdict, numbers, plan and command",
+    "APART": "the numbers that are lower or higher than the printed ones, with what explains them",
     "HEADLINE": "the share of printed numbers that agree, with all its counts",
     "CLAIMS": "the papers' claims with verdict and grade",
     "EXPERIMENTS": "the state of every experiment",
@@ -102,6 +105,7 @@ def page(
     claims: Sequence[Judged],
     told: Mapping[str, Headline],
     found: Sequence[Experiment],
+    beside: Sequence[Number] = (),
 ) -> str:
     """The page.
 
@@ -114,6 +118,8 @@ def page(
     told : mapping
         Of :func:`gpbench.report.evidence.experiments.headlines`.
     found : sequence of Experiment
+    beside : sequence of Number
+        Of :func:`gpbench.report.evidence.apart.apart`.
 
     Raises
     ------
@@ -123,6 +129,7 @@ def page(
     blocks = {
         "FINDINGS": _findings(findings),
         "HEADLINE": f"{told['all'] or 'No printed number is judged.'}\n\n{headlines_table(told)}",
+        "APART": apart_table(beside),
         "CLAIMS": _claims(claims),
         "EXPERIMENTS": _states(found) + "\n\n" + experiments_table(found),
     }

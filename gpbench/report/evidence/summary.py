@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator
 
-from gpbench.report.figures.style import BLUE, GREEN, PURPLE, RC, TEAL, VERMILION
+from gpbench.report.figures.style import BLUE, GREEN, PURPLE, RC, TEAL, VERMILION, log_axis, log_ticks
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.verdicts import printed_error
 from gpbench.report.text import csv_text
@@ -151,10 +152,9 @@ def _panel(ax: Axes, found: Sequence[Point]) -> None:
             x, y, xerr=bars[0], yerr=bars[1], color=color, marker=marker, markersize=4.0, linewidth=0.0, elinewidth=0.6,
             markerfacecolor=color if point.whole else "white", markeredgewidth=0.8, zorder=2,
         )  # fmt: skip
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    ticks = log_ticks(low, high)
+    log_axis(ax, "x", at=FixedLocator(ticks))
+    log_axis(ax, "y", at=FixedLocator(ticks))
     ax.set_xlim(low, high)
     ax.set_ylim(low, high)
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter("{x:g}")
     ax.set_aspect("equal")

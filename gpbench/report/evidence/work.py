@@ -58,6 +58,7 @@ ORDER = (
     "questions/z-bound-rate",
     "questions/ep-sep",
     "questions/mean-field",
+    "questions/lengthscales",
     "beyond/truth",
     "beyond/frontier",
     "beyond/peers",

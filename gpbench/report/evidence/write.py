@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.store import Store
 from gpbench.errors import NotComputed, StoreError, UsageError, reason
+from gpbench.report.evidence.apart import apart, apart_csv
 from gpbench.report.evidence.experiments import (
     all_plans,
     experiment,
@@ -20,14 +21,15 @@ from gpbench.report.evidence.page import page
 from gpbench.report.evidence.summary import points, points_csv, summary_picture
 from gpbench.report.figures.style import save_figure
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.claims import claims_csv, judge_claims, read_claims, read_findings
+from gpbench.report.plan.claims import claims_csv, judge_claims, read_causes, read_claims, read_findings
 from gpbench.report.plan.output import scored, write_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gpbench.bench.plan.run import PlanCells
     from gpbench.report.evidence.experiments import Experiment
+    from gpbench.report.plan.claims import Cause, Judged
 
 __all__ = ["TEMPLATE", "Unwritten", "write_evidence"]
 
@@ -45,6 +47,8 @@ class Unwritten:
 
 def write_evidence(folder: Path, *, template: Path | None = None) -> tuple[list[Path], list[Unwritten]]:
     """Write every plan's table or picture of which there is anything, the tables of all, the summary and the page.
+
+    Files of plans from an earlier run that are not made again are removed.
 
     Parameters
     ----------
@@ -76,10 +80,11 @@ def write_evidence(folder: Path, *, template: Path | None = None) -> tuple[list[
     with TemporaryDirectory() as empty:
         plans = all_plans(Store(Path(empty)))
         claims, findings = (judge_claims(each, plans.__getitem__) for each in (read_claims(), read_findings()))
+        beside = apart(plans, _judged_causes(plans))
         found = [experiment(each) for each in plans.values()]
         told = headlines(plans)
         pictured = points(plans.values())
-        text = page(prose, plans=plans, findings=findings, claims=claims, told=told, found=found)
+        text = page(prose, plans=plans, findings=findings, claims=claims, told=told, found=found, beside=beside)
         made, unwritten = _plans(plans.values(), found, reproduced)
     written = {
         folder / "README.md": text,
@@ -87,6 +92,7 @@ def write_evidence(folder: Path, *, template: Path | None = None) -> tuple[list[
         reproduced / "verdicts.md": headlines_table(told),
         reproduced / "claims.csv": claims_csv(claims),
         reproduced / "findings.csv": claims_csv(findings),
+        reproduced / "apart.csv": apart_csv(beside),
         reproduced / "summary.csv": points_csv(pictured),
     }
     for path, content in written.items():
@@ -95,7 +101,22 @@ def write_evidence(folder: Path, *, template: Path | None = None) -> tuple[list[
     picture = reproduced / "summary.png"
     if drawn is not None:
         save_figure(drawn, picture)
+    _clear(reproduced, plans, kept=frozenset(made))
     return [*written, *([picture] if drawn is not None else []), *made], unwritten
+
+
+def _clear(folder: Path, plans: Iterable[str], *, kept: frozenset[Path]) -> None:
+    """Remove what an earlier run made of plans and this one did not: what no cell carries does not stand here."""
+    for name in plans:
+        for path in sorted((folder / name).glob("*")):
+            if path.is_file() and path not in kept:
+                path.unlink()
+
+
+def _judged_causes(plans: Mapping[str, PlanCells]) -> list[tuple[Cause, Judged]]:
+    causes = read_causes()
+    judged = judge_claims([each.claim for each in causes], plans.__getitem__)
+    return list(zip(causes, judged, strict=True))
 
 
 def _plans(plans: Iterable[PlanCells], found: Sequence[Experiment], folder: Path) -> tuple[list[Path], list[Unwritten]]:

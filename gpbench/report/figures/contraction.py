@@ -14,11 +14,11 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator
 
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.report.figures.series import finish, new_figure, write_picture
-from gpbench.report.figures.style import RC
+from gpbench.report.figures.style import RC, log_axis
 from gpbench.report.text import csv_text
 
 if TYPE_CHECKING:
@@ -90,12 +90,8 @@ def contraction(plan: Plan, arrays: Arrays) -> Figure:
 
 def _panel(ax: Axes, pairs: Sequence[tuple[Array, Array, Any, str]]) -> None:
     """Distances before and after, (R,) each, with colour and marker."""
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    for axis in (ax.xaxis, ax.yaxis):  # matplotlib's own labels are formulas, which RC does not set
-        axis.set_major_locator(LogLocator(numticks=6))
-        axis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
-        axis.set_minor_formatter(NullFormatter())
+    log_axis(ax, "x", at=LogLocator(numticks=6))
+    log_axis(ax, "y", at=LogLocator(numticks=6))
     for before, after, color, marker in pairs:
         ax.plot(before, after, marker, color=color, markersize=1.9, alpha=0.6, markeredgewidth=0, rasterized=True)
     low = min(float(before.min()) for before, *_ in pairs)

@@ -20,9 +20,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from gpbench.bench.derived.stored import stored_arrays
+from gpbench.bench.methods import methods
 from gpbench.bench.plan.blocks import swept_words
 from gpbench.data.catalogue import entries
 from gpbench.errors import UsageError, unknown_name
@@ -33,6 +34,8 @@ from gpbench.report.figures.style import (
     Style,
     check_ending,
     fit_legend,
+    log_axis,
+    log_ticks,
     picture_bytes,
     save_figure,
     styles_of,
@@ -62,8 +65,6 @@ __all__ = ["METRICS", "curves_csv", "figure", "hyperparameter_table", "render", 
 
 #: Metric -> label of its axis.
 METRICS = {name: AXIS_LABELS[name] for name in ("nll", "error", "accuracy", "bound")}
-#: Methods whose objective is an estimate of the evidence and no bound.
-_EVIDENCE = frozenset({"ep", "gfitc", "ep-mgpc", "sep-mgpc", "epgpc"})
 #: Metrics of which more is better, and what they are measured from: what runs off the scale does so at the bottom.
 _MORE = {"accuracy": 1.0, "bound": 0.0}
 
@@ -218,7 +219,8 @@ def _axis_label(metric: str, groups: Sequence[Group]) -> str:
     """What a metric is called: an objective is a bound, or an estimate of the evidence, or now this and now that."""
     if metric != "bound":
         return METRICS[metric]
-    estimates = {group.method in _EVIDENCE for group in groups}
+    known = methods()
+    estimates = {group.method in known and known[group.method].objective == "evidence" for group in groups}
     return "objective (nats)" if len(estimates) > 1 else "log Z_q (nats)" if estimates == {True} else METRICS[metric]
 
 
@@ -244,11 +246,8 @@ def _axes(ax: Axes, own: Sequence[tuple[Group, Curve]], alike: Sequence[Curve], 
     ends = [float(curve.mean[-1]) for curve in alike if np.isfinite(curve.mean[-1])]
     least = min((float(np.nanmin(curve.mean)) for curve in alike if np.isfinite(curve.mean).any()), default=0.0)
     if metric not in _MORE and metric != "bound" and least > 0.0 and max(ends) > _FACTORS * min(ends):
-        ax.set_yscale("log")
+        log_axis(ax, "y", at=FixedLocator(log_ticks(0.85 * least, high)))
         ax.set_ylim(0.85 * least, high)
-        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
-        ax.yaxis.set_minor_formatter(NullFormatter())
         return
     ax.set_ylim(low, high)
     ax.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))

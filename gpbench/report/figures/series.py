@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from gpbench.errors import UsageError
-from gpbench.report.figures.style import AXIS_LABELS, LEGEND_ROW, fit_legend, picture_bytes, styles
+from gpbench.report.figures.style import AXIS_LABELS, LEGEND_ROW, fit_legend, log_axis, picture_bytes, styles
 from gpbench.report.files import write_atomically
 from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.summary import value_of
@@ -224,12 +224,9 @@ def write_picture(drawn: Figure, found: PlanCells, folder: Path, *, numbers: str
 
 def axis_of_sizes(ax: Axes, values: Sequence[float]) -> None:
     """Make the x axis logarithmic with a tick at each of the values that stand far enough apart."""
-    ax.set_xscale("log")
     ticks: list[float] = []
     for value in sorted(set(values)):
         if not ticks or value / ticks[-1] >= (max(values) / min(values)) ** 0.08:
             ticks.append(value)
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
+    log_axis(ax, "x", at=FixedLocator(ticks))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())

@@ -26,7 +26,7 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from gpbench.errors import UsageError
 from gpbench.report.files import PICTURES, write_atomically
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import Locator
 
     from gpbench.report.groups import Group
     from gpbench.report.traces import Curve
@@ -51,6 +52,8 @@ __all__ = [
     "Style",
     "check_ending",
     "fit_legend",
+    "log_axis",
+    "log_ticks",
     "picture_bytes",
     "save_figure",
     "styles",
@@ -153,9 +156,36 @@ def time_limits(curves: Sequence[Curve]) -> tuple[float, float]:
     return first * 10**-room, last * 10**room
 
 
+#: Ticks of a logarithmic axis at least.
+_TICKS = 3
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis from low to high, both positive: round numbers, few, and at least three."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for factors in ((1,), (1, 5), (1, 2, 5), range(1, 10)):
+        ticks = [factor * 10.0**decade for decade in decades for factor in factors]
+        if len(shown := [tick for tick in ticks if low <= tick <= high]) >= _TICKS:
+            return shown
+    return [float(tick) for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
+
+
+def log_axis(ax: Axes, which: Literal["x", "y"], *, at: Locator | None = None) -> None:
+    """Make an axis logarithmic and label it in plain numbers: formulas, as matplotlib has them, are not set.
+
+    ``at`` is where major ticks stand, if not where matplotlib has them.
+    """
+    scale, axis = (ax.set_xscale, ax.xaxis) if which == "x" else (ax.set_yscale, ax.yaxis)
+    scale("log")
+    if at is not None:
+        axis.set_major_locator(at)
+    axis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def time_axis(ax: Axes, limits: tuple[float, float]) -> None:
     """Make the x axis logarithmic, labelled in plain seconds: decades, and steps between where there are few."""
-    ax.set_xscale("log")
+    log_axis(ax, "x")
     ax.set_xlim(*limits)
     low, high = (math.log10(limit) for limit in limits)
     decades = range(math.floor(low), math.ceil(high) + 1)
@@ -163,11 +193,9 @@ def time_axis(ax: Axes, limits: tuple[float, float]) -> None:
     factors = (1, 2, 5) if high - low < 2.0 else (1, 3) if high - low < 3.5 else (1,)
     ticks = [factor * 10.0**decade for decade in decades if decade % step == 0 for factor in factors]
     ax.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if limits[0] <= tick <= limits[1]]))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
     minor = [factor * 10.0**decade for decade in decades for factor in range(1, 10)]
     shown = [tick for tick in minor if limits[0] <= tick <= limits[1]]
     ax.xaxis.set_minor_locator(FixedLocator(shown) if high - low < 6 else NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def value_limits(curves: Sequence[Curve]) -> tuple[float, float]:

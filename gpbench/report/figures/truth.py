@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from gpbench.report.figures.series import finish, handle, new_figure, series_of, series_styles, write_picture
-from gpbench.report.figures.style import RC
+from gpbench.report.figures.style import RC, log_axis
 from gpbench.report.files import write_atomically
 from gpbench.report.tables.table import ENDINGS
 from gpbench.report.tables.truth import rows_of, truth_text
@@ -94,9 +93,7 @@ def _panel(
         ax.plot(
             [place], [max(abs(value), least)], style.marker, color=style.color, markerfacecolor=face, markersize=4.0
         )
-    ax.set_yscale("log")
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    log_axis(ax, "y")
     ax.set_ylabel(name)
     ax.set_xticks(range(len(problems)), problems, rotation=30, ha="right", fontsize=7)
     ax.set_xlim(-0.6, len(problems) - 0.4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from gpbench.report.plan.checks import At
     from gpbench.report.plan.numbers import Entry
 
-__all__ = ["as_printed", "below", "comes_to_its_end", "spans_printed"]
+__all__ = ["above", "agrees_more", "as_printed", "below", "comes_to_its_end", "spans_printed"]
 
 
 def comes_to_its_end(
@@ -82,6 +83,32 @@ def as_printed(
     return checks
 
 
+def agrees_more(
+    found: PlanCells,
+    *,
+    methods: Sequence[str],
+    than: Sequence[str],
+    metric: str = "nll",
+    datasets: Sequence[str] | None = None,
+) -> list[Check]:
+    """Of what is printed for some tables of [methods] a larger share agrees than of what is printed for others.
+
+    By the rule of verdicts, among what it decides.
+    """
+    decided, cells, names = [], [], []
+    for chosen in (methods, than):
+        told = _printed(found, chosen, metric=metric, datasets=datasets, at=None)
+        known = [(entry, own) for _, entry, own in told if own and entry.verdict.word in DECIDED]
+        decided.append([entry.verdict.word == AGREES for entry, _ in known])
+        cells += [cell for _, own in known for cell in own]
+        names.append(" ".join(chosen))
+    if not all(decided):
+        return [Check(f"{names[0]}, {names[1]}: not run", None, measured=False)]
+    words = [f"{name} {sum(agree)} of {len(agree)} agree" for name, agree in zip(names, decided, strict=True)]
+    more, fewer = (sum(agree) / len(agree) for agree in decided)
+    return [Check(", ".join(words), more > fewer, tuple(cells))]
+
+
 def spans_printed(
     found: PlanCells,
     *,
@@ -120,6 +147,17 @@ def _printed(
             words = [found.plan.dataset_label(block.dataset)] if len(found.plan.datasets) > 1 else []
             told.append((", ".join([*words, block.label]), entry, tuple(cells.get(block.position, ()))))
     return told
+
+
+def above(
+    found: PlanCells, *, method: str, metric: str, value: float, datasets: Sequence[str] | None = None,
+    at: At | None = None,
+) -> list[Check]:  # fmt: skip
+    """The median over splits of a method's metric is above a value."""
+    return [
+        check if check.holds is None else replace(check, holds=not check.holds)
+        for check in below(found, method=method, metric=metric, value=value, datasets=datasets, at=at)
+    ]
 
 
 def below(

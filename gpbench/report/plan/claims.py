@@ -59,6 +59,7 @@ __all__ = [
     "MEASURES",
     "NOT_MEASURED",
     "VERDICTS",
+    "Cause",
     "Claim",
     "Judged",
     "Part",
@@ -69,6 +70,7 @@ __all__ = [
     "judge_claims",
     "judge_claims_of",
     "judge_store",
+    "read_causes",
     "read_claims",
     "read_findings",
     "unjudged",
@@ -215,8 +217,74 @@ def read_findings() -> tuple[Claim, ...]:
     return tuple(_of_file(published_folder() / "findings.toml"))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """Why some numbers may lie apart from the printed ones, and what the cells say of it.
+
+    Attributes
+    ----------
+    claim : Claim
+        That it is so.
+    plan : str
+        ``PAPER/ITEM`` whose numbers it is to explain.
+    methods, datasets : tuple of str
+        Tables of its [methods] and its data sets; none: all.
+    instead_plan : str
+        The plan whose numbers ought to agree with the printed ones, were it so; empty where it names none.
+    instead : mapping
+        Table of the first plan's [methods] -> the other plan's that stands for it.
+    """
+
+    claim: Claim
+    plan: str
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...]
+    instead_plan: str = ""
+    instead: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def explains(self, plan: str, *, method: str, dataset: str) -> bool:
+        """Whether it speaks of a number."""
+        return (
+            plan == self.plan
+            and (not self.methods or method in self.methods)
+            and (not self.datasets or dataset in self.datasets)
+        )
+
+
+@cache
+def read_causes() -> tuple[Cause, ...]:
+    """What has been tried to explain numbers that are lower or higher than the printed ones.
+
+    Raises
+    ------
+    UsageError
+        As :func:`read_claims`.
+    """
+    top = read_toml(published_folder() / "causes.toml", what="the causes")
+    top.only(("causes",))
+    found = []
+    for table in top.array("causes"):
+        numbers = table.table("explains")
+        numbers.only(("plan", "methods", "datasets"))
+        plan = numbers.text("plan")
+        other = table.table("instead")
+        other.only(("plan", "methods"))
+        pairs = other.table("methods")
+        found.append(
+            Cause(
+                claim=_claim(plan.partition("/")[0], table),
+                plan=plan,
+                methods=numbers.texts("methods", ()),
+                datasets=numbers.texts("datasets", ()),
+                instead_plan=other.text("plan", plan) if pairs else "",
+                instead={name: pairs.text(name) for name in pairs},
+            )
+        )
+    return tuple(found)
+
+
 def _claim(paper: str, table: TomlTable) -> Claim:
-    table.only(("text", "rule", "parts"))
+    table.only(("text", "rule", "explains", "instead", "parts"))
     parts = []
     for each in table.array("parts"):
         each.only(("plan", "measure", "options"))
@@ -319,9 +387,14 @@ def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
         claim=claim,
         verdict=_verdict(claim.rule, [check.holds for check in measured if check.holds is not None]),
         grade="cut short" if paper_cut or len(measured) < len(checks) else "one split" if single else "full",
-        measured="; ".join(check.words for check in checks),
+        measured="; ".join([*(check.words for check in measured), *_left(len(checks) - len(measured), len(checks))]),
         keys=tuple(sorted({cell.key for check in measured for cell in check.cells})),
     )
+
+
+def _left(count: int, whole: int) -> list[str]:
+    """How much of a claim has no numbers; which, the states of the experiments say."""
+    return [f"{count} of {whole} not measured"] if count else []
 
 
 def _values(options: Mapping[str, Any]) -> list[Any]:

@@ -79,7 +79,7 @@ class PlannedDifference:
 
 
 def differences(plan: Plan, results: Sequence[BlockNumbers], cells: Sequence[PlanResult]) -> list[PlannedDifference]:
-    """Each pair of methods that are printed for the same data set and swept values, and whose numbers may be compared.
+    """Each pair of counted methods that are printed for the same data set and swept values, and that may be compared.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def differences(plan: Plan, results: Sequence[BlockNumbers], cells: Sequence[Pla
         if cell.finished:
             own.setdefault(cell.shown.position, []).append(cell)
     found = []
-    for one, other in combinations(results, 2):
+    for one, other in combinations([each for each in results if each.block.table.counted], 2):
         if one.block.dataset == other.block.dataset and _meet(one, other):
             for metric, entry in one.entries.items():
                 if _is_judged(entry) and _is_judged(rival := other.entries[metric]):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import Block, blocks
 from gpbench.data.splits import Protocol
-from gpbench.report.groups import disturbed_words, is_cut_short, processors_of
+from gpbench.report.groups import is_cut_short, processors_of
 from gpbench.report.plan.published import find_printed, read_published
 from gpbench.report.plan.verdicts import Evidence, Verdict, judge
 from gpbench.report.tables.summary import statistics, value_of
@@ -66,8 +66,10 @@ class BlockNumbers:
         Metric -> its number.
     processors : tuple of str
         Where its finished cells ran.
-    disturbed : tuple of str
-        What their clocks say against their times.
+    disturbances : tuple
+        What the clock of each finished cell says against its time: a ratio or None.
+    one_row : float or None
+        The largest share of the mean NLL over splits that one test row carries; None where that is not known.
     """
 
     block: Block
@@ -78,7 +80,8 @@ class BlockNumbers:
     absent: str
     entries: Mapping[str, Entry]
     processors: tuple[str, ...]
-    disturbed: tuple[str, ...] = ()
+    disturbances: tuple[float | None, ...] = ()
+    one_row: float | None = None
 
     @property
     def note(self) -> str:
@@ -136,8 +139,28 @@ def _of_cells(plan: Plan, block: Block, cells: Sequence[PlanResult], printed: Se
             absent=absent,
         )
         entries[metric] = Entry(centre, spread, error, one, judge(one, ours, paper=plan.paper))
-    processors, disturbed = tuple(processors_of(finished)), tuple(disturbed_words(finished))
-    return BlockNumbers(block, expected, len(finished), failed, cut, absent, entries, processors, disturbed)
+    return BlockNumbers(
+        block=block,
+        expected=expected,
+        finished=len(finished),
+        failed=failed,
+        cut=cut,
+        absent=absent,
+        entries=entries,
+        processors=tuple(processors_of(finished)),
+        disturbances=tuple(cell.disturbance for cell in finished),
+        one_row=_one_row(finished),
+    )
+
+
+def _one_row(cells: Sequence[PlanResult]) -> float | None:
+    """The largest share of a single test row in the mean NLL over the cells' splits."""
+    pairs = [(value_of(cell, "nll"), value_of(cell, "worst_share")) for cell in cells]
+    known = [(nll, share) for nll, share in pairs if nll is not None and share is not None]
+    whole = math.fsum(nll for nll, _ in known)
+    if len(known) < len(pairs) or not whole > 0:
+        return None
+    return max(nll * share for nll, share in known) / whole
 
 
 def _numbers(plan: Plan, values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:

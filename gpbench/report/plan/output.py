@@ -18,7 +18,7 @@ from gpbench.report.plan.claims import judge_claims_of
 from gpbench.report.plan.differences import differences
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.renderers import renderer_of
-from gpbench.report.plan.table import plan_csv, table_words
+from gpbench.report.plan.table import hangs_on_rows, plan_csv, table_words
 from gpbench.report.scores import SCORED, with_scores
 from gpbench.report.tables.table import ENDINGS
 from gpbench.terminal import duration, printable
@@ -68,8 +68,9 @@ def check_place(plan: Plan, place: Path, *, files: bool) -> None:
 
 
 def scored(found: PlanCells) -> PlanCells:
-    """The same with Brier score and calibration error in its cells, where the plan shows them."""
-    if (SCORED | metrics().keys()).isdisjoint(found.plan.metrics):
+    """The same with the scores of predictions in its cells, where the plan shows them or hangs a mean NLL on rows."""
+    hanging = found.plan.render == "table" and hangs_on_rows(found.plan)
+    if not hanging and (SCORED | metrics().keys()).isdisjoint(found.plan.metrics):
         return found
     return replace(found, results=with_scores(found.results, found.store)[0])
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import swept_words
 from gpbench.report.files import write_atomically
+from gpbench.report.groups import disturbance_words
 from gpbench.report.notes import plan_notes
 from gpbench.report.plan.claims import Judged, claim_words, judge_claims_of
 from gpbench.report.plan.differences import PlannedDifference, differences, differences_csv, differences_note
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HEADS",
     "cell_words",
+    "hangs_on_rows",
     "plan_csv",
     "plan_display",
     "render",
@@ -55,6 +57,9 @@ HEADS = {
     "train_seconds": "time (s)",
     "bound": "bound",
 }
+
+#: A share of a mean over splits above which a single test row is named.
+ONE_ROW = 0.1
 
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
@@ -246,18 +251,40 @@ def verdict_notes(
     if any(entry.spread is not None for result in results for entry in result.entries.values()):
         centre = "Mean" if plan.centre == "mean" else "Median"
         notes.append(f"{centre} ± {SPREADS[plan.spread]} over splits. * lowest of the row.")
+    notes += one_row_notes(plan, results)
     if "train_seconds" in plan.metrics:
         cpus = sorted({cpu for result in results for cpu in result.processors})
         if not timed:
             notes.append(f"No times are shown: the cells ran on different processors ({'; '.join(cpus)}).")
         elif cpus:
             notes.append(f"Times were taken on {cpus[0]}.")
-            notes += [
-                f"{result.block.label} on {plan.dataset_label(result.block.dataset)}: {words}."
-                for result in results
-                for words in result.disturbed
-            ]
+            notes += [f"{words[:1].upper()}{words[1:]}." for words in _disturbed(plan, results)]
     return notes + plan_notes(plan)
+
+
+def _disturbed(plan: Plan, results: Sequence[BlockNumbers]) -> list[str]:
+    """What the clocks say against the times, over all cells, and on which data sets."""
+    ratios = [ratio for result in results for ratio in result.disturbances]
+    sets = [each.block.dataset for each in results if any(ratio is not None for ratio in each.disturbances)]
+    return disturbance_words(ratios, where=", ".join(dict.fromkeys(map(plan.dataset_label, sets))))
+
+
+def hangs_on_rows(plan: Plan) -> bool:
+    """Whether the table shows mean NLLs, of which a single test row may carry much."""
+    return plan.centre == "mean" and "nll" in plan.metrics
+
+
+def one_row_notes(plan: Plan, results: Sequence[BlockNumbers]) -> list[str]:
+    """Which mean NLLs hang on a single test row, and by how much; none where medians are shown."""
+    if not hangs_on_rows(plan):
+        return []
+    hanging = [
+        f"{plan.dataset_label(each.block.dataset)}, {each.block.label} ({100 * each.one_row:.0f} %)"
+        for each in results
+        if each.one_row is not None and each.one_row > ONE_ROW
+    ]
+    words = f"One test row carries more than {100 * ONE_ROW:.0f} % of the mean NLL over splits"
+    return [f"{words}: {'; '.join(hanging)}."] if hanging else []
 
 
 def cell_words(plan: Plan, result: BlockNumbers, metric: str, *, best: bool, timed: bool) -> str:

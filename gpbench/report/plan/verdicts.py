@@ -41,6 +41,7 @@ __all__ = [
     "NOT_COMPARABLE",
     "NOT_RUN",
     "OTHERS",
+    "PRINTED_TOO_WIDE",
     "RULE",
     "UNDECIDED",
     "Evidence",
@@ -65,6 +66,9 @@ LARGEST = 0.2
 _SMALLEST_LARGEST = 0.01
 #: A paper prints ``large`` for medians above this.
 _LARGE = 1.0
+
+#: Why some stay undecided however many splits are run.
+PRINTED_TOO_WIDE = "the printed spread alone is too wide"
 
 #: Paper -> its standard error, as a multiple of the spread that it prints.
 _SPREADS = {
@@ -172,7 +176,10 @@ def judge(printed: Printed | None, ours: Evidence, *, paper: str) -> Verdict:
         return Verdict(CUT_SHORT, f"{ours.cut} of {ours.finished} splits")
     if ours.centre is None or not math.isfinite(ours.centre):
         return Verdict(NOT_COMPARABLE, "no finite number of ours")
-    return Verdict(_decision(printed, ours.centre, ours.error, printed_error(paper, printed.spread)), ours.part)
+    printed_se = printed_error(paper, printed.spread)
+    word = _decision(printed, ours.centre, ours.error, printed_se)
+    wide = word == UNDECIDED and printed_se is not None and _is_large(_tolerance(printed, 0.0, printed_se), printed)
+    return Verdict(word, ", ".join(filter(None, [PRINTED_TOO_WIDE if wide else "", ours.part])))
 
 
 def _decision(printed: Printed, centre: float, error: float | None, printed_se: float | None) -> str:
@@ -183,12 +190,21 @@ def _decision(printed: Printed, centre: float, error: float | None, printed_se: 
         return AGREES if centre > _LARGE else LOWER
     if printed_se is None:
         return UNDECIDED
-    tolerance = 2.0 * math.hypot(error, printed_se) + 0.5 * printed.unit
+    tolerance = _tolerance(printed, error, printed_se)
     excess = centre - printed.value
     # A number that is printed to two digits stands in binary only roughly: what lies on the edge is within.
     if abs(excess) > tolerance * (1.0 + 1e-9):
         return LOWER if excess < 0 else HIGHER
-    return AGREES if tolerance <= max(LARGEST * abs(printed.value), _SMALLEST_LARGEST) else UNDECIDED
+    return UNDECIDED if _is_large(tolerance, printed) else AGREES
+
+
+def _tolerance(printed: Printed, error: float, printed_se: float) -> float:
+    return 2.0 * math.hypot(error, printed_se) + 0.5 * printed.unit
+
+
+def _is_large(tolerance: float, printed: Printed) -> bool:
+    """Whether a tolerance decides nothing."""
+    return printed.value is not None and tolerance > max(LARGEST * abs(printed.value), _SMALLEST_LARGEST)
 
 
 @dataclass(frozen=True)
@@ -201,10 +217,13 @@ class Headline:
         Verdict -> how many.
     reasons : Counter
         Why of what is not comparable -> how many.
+    too_wide : int
+        Of the undecided ones those that no run of ours decides, since the printed spread alone is too wide.
     """
 
     counts: Counter[str]
     reasons: Counter[str]
+    too_wide: int = 0
 
     @property
     def decided(self) -> int:
@@ -235,7 +254,10 @@ class Headline:
             words += " (not comparable: " + ", ".join(f"{why} {count}" for why, count in self.reasons.items()) + ")"
         words += "."
         if self.is_short:
-            words += " More than a fifth is undecided: more splits decide."
+            others = self.counts[UNDECIDED] - self.too_wide
+            words += " More than a fifth is undecided"
+            words += f", {self.too_wide} of them since {PRINTED_TOO_WIDE}" if self.too_wide else ""
+            words += f": more splits decide{f' the other {others}' if self.too_wide else ''}." if others else "."
         return words
 
 
@@ -243,7 +265,9 @@ def headline(verdicts: Iterable[Verdict]) -> Headline:
     """Count verdicts; those without a word are none."""
     given = [each for each in verdicts if each.word]
     return Headline(
-        Counter(each.word for each in given), Counter(each.why for each in given if each.word == NOT_COMPARABLE)
+        Counter(each.word for each in given),
+        Counter(each.why for each in given if each.word == NOT_COMPARABLE),
+        sum(each.word == UNDECIDED and each.why.startswith(PRINTED_TOO_WIDE) for each in given),
     )
 
 

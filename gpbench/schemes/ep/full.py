@@ -217,6 +217,8 @@ class FullEP:
         if not np.isfinite(np.trace(K)):
             raise NumericalError(f"the prior covariance must be finite; got a trace of {np.trace(K)}")
         self._K = K
+        self.mean: Array
+        self.alpha: Array
         # Without an update to come nothing moves: the posterior that these very sites make.
         update = partial(self._update, means=search.limit > 0)
         self.outcome = self._sweep(x, search) if sequential else search.settle(update, x)
@@ -269,19 +271,31 @@ class FullEP:
         half = inverse_lower(self._L_B)
         self.var = variances_left(K, root, self._L_B, kept=np.einsum("ij,ij->j", half, half))
         found = self._given(tau, b)
-        for _ in range(_MEANS if means else 0):
-            # m̂ is the tilted mean: with b' - (τ' - τ) m̂ in place of b, a site of precision τ has the same mean
-            out = cavity(self.mean, self.var, tau=tau, b=b)
-            wanted_tau, wanted_b = found.target[:n], found.target[n:]
-            mean = (out.mean + out.var * wanted_b) / (1.0 + out.var * wanted_tau)
-            moved = wanted_b - (wanted_tau - tau) * mean
-            change = float(np.max(found.weights[n:] * np.abs(moved - b)))
-            left = float(np.max(found.weights[:n] * np.abs(wanted_tau - tau)))
-            if left > _FAR or change < max(_MEANS_SETTLED * left, _ROUNDING):
+        left = float(np.max(found.weights[:n] * np.abs(found.target[:n] - tau)))
+        moved, change = self._matched(found, tau, b)
+        for _ in range(_MEANS if means and left <= _FAR else 0):
+            if change < max(_MEANS_SETTLED * left, _ROUNDING):
                 break
-            b = moved
-            found = self._given(tau, b)
+            before = found, self.alpha, self.mean
+            found = self._given(tau, moved)
+            further, change_there = self._matched(found, tau, moved)
+            if change_there >= change:  # it swings and comes no nearer: the damped update of τ and b does
+                found, self.alpha, self.mean = before
+                break
+            b, moved, change = moved, further, change_there
         return found._replace(at=np.concatenate([tau, b]))
+
+    def _matched(self, found: Proposal, tau: Array, b: Array) -> tuple[Array, float]:
+        """Where b goes that means match under sites of precision τ, and by how much at most in the posterior's units.
+
+        m̂ is the tilted mean: with b' - (τ' - τ) m̂ in place of b, a site of precision τ has the same mean.
+        """
+        n = len(tau)
+        out = cavity(self.mean, self.var, tau=tau, b=b)
+        wanted_tau, wanted_b = found.target[:n], found.target[n:]
+        mean = (out.mean + out.var * wanted_b) / (1.0 + out.var * wanted_tau)
+        moved = wanted_b - (wanted_tau - tau) * mean
+        return moved, float(np.max(found.weights[n:] * np.abs(moved - b)))
 
     def _given(self, tau: Array, b: Array) -> Proposal:
         """Means for sites whose B is factorised and variances known, and the parallel update: O(n²)."""

@@ -116,4 +116,12 @@ def test_points_are_what_is_printed_and_may_be_compared(bench):
     fills = [line.get_markerfacecolor() for line in drawn.axes[0].lines if line.get_marker() != "None"]
     assert fills[-1] == "white"
     assert fills[0] != "white"
+    drawn.draw_without_rendering()
+    labels = [
+        label.get_text()
+        for axis in (drawn.axes[0].xaxis, drawn.axes[0].yaxis)
+        for label in axis.get_ticklabels(which="both")
+    ]
+    assert sum(map(bool, labels)) >= 6, "three on each axis"
+    assert not any("$" in label for label in labels), "a formula, which is not set"
     assert summary_picture([]) is None

@@ -89,3 +89,14 @@ def test_a_median_is_below_a_value(bench):
     assert (german.words, german.holds) == ("german: a nll 1.5", False)
     assert magic.measured is False
     assert answers.below(found, method="a", metric="nll", value=2.0)[0].holds is True
+    assert answers.above(found, method="a", metric="nll", value=1.0)[0].holds is True
+    assert answers.above(found, method="a", metric="nll", value=1.0)[1].measured is False
+
+
+def test_more_of_what_is_printed_agrees_with_one_than_with_another(bench):
+    near, far = (0.49, 0.51, 0.5, 0.5), (0.39, 0.41, 0.4, 0.4)
+    found = bench({("german", "a"): near, ("german", "b"): far, ("magic", "a"): far})
+    ours = {"methods": ["a"], "than": ["b"]}
+    assert told(answers.agrees_more(found, **ours)) == [("a 1 of 2 agree, b 0 of 1 agree", True, True)]
+    assert told(answers.agrees_more(found, methods=["b"], than=["a"]))[0][1] is False
+    assert told(answers.agrees_more(found, **ours, datasets=["magic"])) == [("a, b: not run", None, False)]

@@ -164,6 +164,7 @@ def test_the_grade_of_the_evidence(judged):
     limits = {"seconds": 60.0}
     assert judged({"german": True}, stopped_by="seconds", limits=limits, paper={"seconds": 60}).grade == "full"
     assert judged({"german": "not run"}).grade == ""
+    assert judged({"german": True, "magic": "not run"}).measured == "german is so; 1 of 2 not measured"
 
 
 def test_one_split_where_the_plan_has_no_more(judged, monkeypatch):

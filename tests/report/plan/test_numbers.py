@@ -108,3 +108,20 @@ def test_text_csv_and_page_print_the_same_verdict_and_count_alike(plan, run, fou
     assert "Verdicts: 1 of 1 decided numbers agree" in text
     assert "not run 1" in text
     assert "Judged and not counted: X, as in the authors' code." in text
+
+
+def test_a_mean_that_hangs_on_one_row_says_so(plan, run, found_of):
+    found = plan()
+    cells = run(found, 4, nll=0.5)
+    shares = [0.05, 0.6, 0.05, 0.05]
+    told = [
+        replace(cell, metrics={**cell.metrics, "worst_share": share}) for cell, share in zip(cells, shares, strict=True)
+    ]
+    first = entries_of(found, told)[0]
+    assert first.one_row == pytest.approx(0.6 / 4)
+    words = "One test row carries more than 10 % of the mean NLL over splits: German, X (15 %)."
+    assert words in plan_text(found_of(found, told), "text").replace("\n", " ")
+    assert "One test row" not in plan_text(found_of(found, told[:1] + told[2:]), "text")
+    assert entries_of(found, [*told[:3], cells[3]])[0].one_row is None, "one split's share is not known"
+    medians = plan(extra='centre = "median"\n')
+    assert "One test row" not in plan_text(found_of(medians, told), "text")

@@ -176,3 +176,13 @@ def test_a_title_can_neither_act_on_a_terminal_nor_mark_up(plan, cells, tmp_path
     write_plan(found_of(hostile, cells), tmp_path)
     assert (tmp_path / "table.txt").read_text(encoding="utf-8").splitlines()[0] == first["text"]
     assert (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()[0] == first["markdown"].rstrip("\n")
+
+
+def test_busy_clocks_are_said_once_with_the_data_sets(plan, cells, found_of):
+    busy = [
+        replace(each, clock="processor", metrics={**each.metrics, "wall_seconds": 6.0, "cpu_seconds": 2.0})
+        for each in cells[:3]
+    ]
+    notes = plan_text(found_of(plan, [*busy, *cells[3:]]), "text").replace("\n", " ")
+    assert notes.count("the machine was busy") == 1
+    assert "In 3 of 7 cells (German) training took up to 3 times as many wall seconds" in notes

@@ -4,8 +4,11 @@ import re
 
 import pytest
 
+from gpbench.bench.plan.read import find_plan
+from gpbench.bench.plan.run import look_up
 from gpbench.bench.reference import read_reference, reference_files
 from gpbench.config import checkout
+from gpbench.report.evidence import write
 from gpbench.report.evidence.page import NUMBER
 from gpbench.report.evidence.write import TEMPLATE, write_evidence
 from gpbench.report.files import PICTURES
@@ -86,3 +89,20 @@ PLANS = {
     for finding in read_findings()
     for part in finding.parts
 }
+
+
+def test_what_is_not_made_again_is_removed_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        write, "all_plans", lambda store: {"wenzel2019/fig1": look_up(find_plan("wenzel2019/fig1"), store)}
+    )
+    monkeypatch.setattr(write, "read_claims", list)
+    monkeypatch.setattr(write, "read_findings", list)
+    monkeypatch.setattr(write, "read_causes", list)
+    template = tmp_path / TEMPLATE
+    template.write_text("No numbers.\n", encoding="utf-8")
+    stale, other = (tmp_path / "reproduced" / name for name in ("wenzel2019/fig1/old.csv", "mine/kept.csv"))
+    for path in (stale, other):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x", encoding="utf-8")
+    write_evidence(tmp_path, template=template)
+    assert (stale.exists(), other.exists(), (stale.parent / "fig1.csv").exists()) == (False, True, True)

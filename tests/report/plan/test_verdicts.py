@@ -141,3 +141,18 @@ def test_more_than_a_fifth_undecided_is_said():
     told = tally([Verdict("agrees")] * 3 + [Verdict("undecided")])
     assert told.endswith("More than a fifth is undecided: more splits decide.")
     assert headline([Verdict("undecided")]).share is None
+
+
+def test_what_no_run_of_ours_decides_says_so():
+    wide, narrow = printed(0.5, 0.06), printed(0.5, 0.04)
+    assert judge(wide, ours(0.5, 0.0), paper="villacampa2017") == Verdict(
+        "undecided", "the printed spread alone is too wide"
+    )
+    assert judge(narrow, ours(0.5, 0.04), paper="villacampa2017") == Verdict("undecided")
+    assert word(wide, ours(0.7, 0.0)) == "higher"
+    hopeless = Verdict("undecided", "the printed spread alone is too wide")
+    told = tally([Verdict("agrees"), hopeless, hopeless, Verdict("undecided")])
+    assert told.endswith(
+        "undecided, 2 of them since the printed spread alone is too wide: more splits decide the other 1."
+    )
+    assert tally([Verdict("agrees"), hopeless]).endswith("1 of them since the printed spread alone is too wide.")

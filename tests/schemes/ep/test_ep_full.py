@@ -140,3 +140,15 @@ def test_large_signals_duplicate_rows_and_contrary_labels(variance):
     mean, var = state.latents()[0].marginals()(X)
     assert mean == pytest.approx(state.mean, rel=1e-3, abs=1.0)
     assert (var > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_settles_where_means_swing_while_precisions_are_held(seed):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(40, 120)), int(rng.integers(2, 7))
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 0] > 1.2, 1.0, -1.0)  # few of one class: at first every mean is off to the same side
+    kernel = make_kernel("se", d, variance=30.0, lengthscale=40.0, noise=0.0)
+    settled = run(kernel, X, y, tolerance=1e-6)
+    assert settled.outcome.settled
+    assert settled.log_z == pytest.approx(run(kernel, X, y, sequential=True, tolerance=1e-6).log_z, abs=1e-6)

@@ -1,0 +1,87 @@
+"""Numbers that lie apart from the printed ones, and what explains them, from made-up cells."""
+
+import csv
+import io
+
+import pytest
+
+from gpbench.bench.plan.read import find_plan
+from gpbench.report.evidence.apart import apart, apart_csv, apart_table
+from gpbench.report.plan.claims import Cause, Claim, Judged, Part, read_causes, unjudged
+
+PLAN = """
+title = "T"
+paper = "villacampa2017"
+datasets = ["german", "magic"]
+split = "holdout:0.1*2"
+metrics = ["nll"]
+published = "numbers.csv"
+[methods.a]
+method = "x-gpc"
+printed = "A"
+[methods.other]
+method = "svgpc"
+printed = "A"
+counted = false
+"""
+NUMBERS = "dataset,method,metric,value,spread\ngerman,A,nll,0.50,0.01\nmagic,A,nll,0.30,0.01\n"
+NLLS = {("german", "a"): 0.9, ("german", "other"): 0.5, ("magic", "a"): 0.9, ("magic", "other"): 0.9}
+
+
+@pytest.fixture
+def plans(tmp_path, ran):
+    (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
+
+    def outcomes(block):
+        nll = NLLS[block.dataset, block.table.name]
+        return [{"nll": nll}, {"nll": nll + 0.001}]
+
+    return {"mine": ran(PLAN, outcomes, count=2)}
+
+
+def cause(verdict, **options):
+    claim = Claim(
+        paper="p", text=f"so it is: {verdict}", rule="all", parts=(Part(plan="mine", measure="m", options={}),)
+    )
+    told = (
+        unjudged(claim)
+        if verdict == "not measured"
+        else Judged(claim=claim, verdict=verdict, grade="full", measured="3 of 4")
+    )
+    return Cause(claim=claim, plan="mine", methods=("a",), datasets=(), **options), told
+
+
+def test_a_cause_explains_where_it_holds_and_what_it_puts_instead_agrees(plans):
+    instead = {"instead_plan": "mine", "instead": {"a": "other"}}
+    causes = [cause("does not hold"), cause("holds", **instead), cause("not measured")]
+    german, magic = apart(plans, causes)
+    assert (german.entry.verdict.word, german.words) == ("higher", "2")
+    assert magic.words == "not known; not 1, 2"
+    table = apart_table([german, magic])
+    assert "| mine | german | a | NLL | higher |" in table
+    assert "- 2: so it is: holds: holds (full). 3 of 4." in table
+    assert "- 3:" not in table, "nothing was measured of it"
+    rows = list(csv.DictReader(io.StringIO(apart_csv([german, magic]))))
+    assert [(row["dataset"], row["holds"], row["explains"]) for row in rows] == [
+        ("german", "does not hold", "False"), ("german", "holds", "True"),
+        ("magic", "does not hold", "False"), ("magic", "holds", "False"),
+    ]  # fmt: skip
+
+
+def test_a_number_without_a_cause_is_named_too(plans):
+    assert [each.words for each in apart(plans, [])] == ["not known", "not known"]
+    assert len(apart_csv(apart(plans, [])).splitlines()) == 3
+    assert apart_table([]) == "None."
+
+
+def test_causes_that_ship_speak_of_numbers_of_their_plans():
+    for each in read_causes():
+        plan = find_plan(each.plan)
+        tables = {method.name for method in plan.methods}
+        assert set(each.methods) <= tables
+        assert set(each.instead) <= tables
+        assert set(each.datasets) <= set(plan.datasets)
+        if each.instead:
+            other = find_plan(each.instead_plan)
+            assert set(each.instead.values()) <= {method.name for method in other.methods}
+            assert other.published, "or nothing there is judged"
