@@ -17,13 +17,14 @@ from gpbench.schemes.scalable_ep.mgpc import EPMGPC, SEPMGPC
 OURS = [name for name in methods() if not str(method(name).scheme).startswith("gpbench.peers")]
 QUICK = {"max_iterations": 60, "samples": 100, "burn_in": 30}
 TASKS = {2: "binary", 3: "multiclass"}
-EP_SCHEMES = {
-    "gfitc": GFITC(prior="none"),  # the evidence alone
-    "ep-mgpc": EPMGPC(),
-    "ep-mgpc, outer": EPMGPC(training="outer"),
-    "ep-mgpc, mini-batches": EPMGPC(mode="stochastic", batch_size=15, max_iterations=300),
-    "sep-mgpc": SEPMGPC(),
-    "sep-mgpc, mini-batches": SEPMGPC(mode="stochastic", batch_size=15, max_iterations=300),
+MINI_BATCHES = {"mode": "stochastic", "batch_size": 15, "max_iterations": 300, "prior": "none"}
+EP_SCHEMES = {  # the evidence alone
+    "gfitc": GFITC(prior="none"),
+    "ep-mgpc": EPMGPC(prior="none"),
+    "ep-mgpc, outer": EPMGPC(training="outer", prior="none"),
+    "ep-mgpc, mini-batches": EPMGPC(**MINI_BATCHES),
+    "sep-mgpc": SEPMGPC(prior="none"),
+    "sep-mgpc, mini-batches": SEPMGPC(**MINI_BATCHES),
 }
 
 

@@ -54,7 +54,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.scalable_ep.mgpc:EPMGPC",
-        version=3,
+        version=4,
         checking=SCALABLE_EP,
     ),
     Method(
@@ -65,7 +65,7 @@ METHODS = (
         paper="villacampa2017",
         timing=_TIMING,
         scheme="gpbench.schemes.scalable_ep.mgpc:SEPMGPC",
-        version=3,
+        version=4,
         checking=_TIED_EP,
     ),
     Method(

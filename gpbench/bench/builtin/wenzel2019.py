@@ -75,7 +75,7 @@ METHODS = (
         tasks=BINARY,
         paper="wenzel2019",
         timing=Timing(steps=7000, load=0.9),
-        scheme="gpbench.schemes.scalable_ep.mgpc:EPMGPC",
+        scheme="gpbench.schemes.scalable_ep.mgpc:EPGPC",
         version=2,
         preset={"mode": "stochastic", "batch_size": 100, "learn_inducing": False, "beyond": "tied"},
         checking=SCALABLE_EP,

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from gpbench.model.kernel_prior import KernelPrior
 from gpbench.model.posterior import Posterior
 from gpbench.optimize.fixed_point import FixedPointSearch, Proposal
 from gpbench.optimize.maximise import LOG_BOUND
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from gpbench.optimize.training import Index, StoppedBy
     from gpbench.schemes.scalable_ep.evidence import Evaluation, Gradient
     from gpbench.schemes.scalable_ep.factors import Factors
-    from gpbench.schemes.scalable_ep.mgpc import EPMGPC, MGPCScheme
+    from gpbench.schemes.scalable_ep.mgpc import EPGPC, MGPCScheme
 
 __all__ = [
     "BatchTraining",
@@ -87,6 +88,8 @@ class Hyperparameters:
         First inducing inputs; numbers may differ.
     theta, inducing : bool
         Whether each is learned.
+    prior : callable, optional
+        Log density of a kernel's θ and its slope, which joins log Z for each latent function.
 
     Attributes
     ----------
@@ -98,11 +101,13 @@ class Hyperparameters:
         Where the length scales of each latent function stand in p; empty where they are fixed.
     """
 
-    def __init__(self, kernel: Kernel, Z: Sequence[Array], *, theta: bool, inducing: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, Z: Sequence[Array], *, theta: bool, inducing: bool, prior: KernelPrior | None = None
+    ) -> None:
         scales = np.array([0.5 if "lengthscales" in name else 1.0 for name in kernel.names])
         spread = np.concatenate(Z).std(axis=0)
         spread[spread == 0] = 1.0
-        self._kernel, self._names = kernel, [(f"theta{c}", f"Z{c}") for c in range(len(Z))]
+        self._kernel, self._prior, self._names = kernel, prior, [(f"theta{c}", f"Z{c}") for c in range(len(Z))]
         parts: dict[str, Part] = {}
         for (own_theta, own_Z), each in zip(self._names, Z, strict=True):
             parts[own_theta] = Part(value=kernel.theta, free=theta, low=-LOG_BOUND, high=LOG_BOUND, unit=scales)
@@ -123,11 +128,15 @@ class Hyperparameters:
         kernels = [self._kernel.with_theta(values[theta]) for theta, _ in self._names]
         return kernels, [values[Z] for _, Z in self._names]
 
-    def gradient(self, gradient: Gradient) -> Array:
-        """Gradient in p (k,) from those of each latent function."""
+    def ascent(self, p: Array, gradient: Gradient) -> Array:
+        """Gradient at p (k,) of log Z and the log prior, from those of log Z for each latent function."""
         parts: dict[str, Array] = {}
         for names, both in zip(self._names, gradient, strict=True):
             parts.update(zip(names, both, strict=True))
+        if self._prior is not None:
+            values = self._unknowns.values(p)
+            for theta, _ in self._names:
+                parts[theta] = parts[theta] + self._prior(values[theta])[1]
         return self._unknowns.gradient(parts)
 
     def bounded(self, p: Array) -> Array:
@@ -193,11 +202,13 @@ class MGPCTraining(Training):
     def __init__(self, scheme: MGPCScheme, problem: Problem, *, all_rows: bool) -> None:
         super().__init__(limit=scheme.iterations(all_rows=all_rows))
         self.problem = problem
+        kernel = scheme.initial_kernel(problem.X)
         self.hyper = Hyperparameters(
-            scheme.initial_kernel(problem.X),
+            kernel,
             problem.Z,
             theta=scheme.hyperparameters == "learned",
             inducing=scheme.learn_inducing,
+            prior=KernelPrior(kernel, scheme.kernel, problem.X.shape[1], weak=True) if scheme.has_prior() else None,
         )
         self.p = self.hyper.p
         self.learns = self.p.size > 0
@@ -220,7 +231,7 @@ class MGPCTraining(Training):
 class BatchTraining(MGPCTraining):
     """Training of ep-mgpc on all rows."""
 
-    def __init__(self, scheme: EPMGPC, problem: Problem) -> None:
+    def __init__(self, scheme: EPGPC, problem: Problem) -> None:
         super().__init__(scheme, problem, all_rows=True)
         self._scheme = scheme
         self._factors = problem.factors(slice(None))
@@ -271,7 +282,7 @@ class BatchTraining(MGPCTraining):
             A step failed past every remedy.
         """
         x, p = self._x, self.p
-        step = self._rates.step(self.hyper.gradient(now.gradient)) if self.learns else p
+        step = self._rates.step(self.hyper.ascent(p, now.gradient)) if self.learns else p
         found = now
 
         def attempt() -> None:

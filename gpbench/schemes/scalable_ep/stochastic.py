@@ -419,7 +419,7 @@ class _CarriedTraining(MGPCTraining):
         NumericalError
             It failed past every remedy.
         """
-        step = self._steps.step(self.hyper.gradient(gradient))
+        step = self._steps.step(self.hyper.ascent(self.p, gradient))
 
         def attempt() -> None:
             p = self.hyper.bounded(self.p + step)

@@ -333,6 +333,20 @@ def test_held_out_rows_are_not_trained_on_and_end_training(train, clusters):
     assert found.iterations < 3000
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_the_weak_prior_keeps_what_labels_do_not_tell_near_its_median(train, name):
+    """The second input tells nothing: the evidence alone lets its length scales go."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+
+    def farthest(**settings):
+        found = train(name, X, y, classes=2, kernel="se-ard", max_iterations=600 if "mini" in name else 150, **settings)
+        return float(np.abs(found.posterior.latents[0].kernel.theta[1:3] - 0.5 * np.log(2)).max())
+
+    assert farthest() < 0.8 * farthest(prior="none")
+
+
 @pytest.mark.parametrize("scheme", [EPMGPC, SEPMGPC])
 def test_evidence_that_no_longer_moves_ends_training(train, clusters, scheme):
     X, y = clusters()
@@ -379,6 +393,7 @@ CHANGES = {
     "inducing_rule": (BATCH, "kmeans"),
     "kmeans_rows": ({**BATCH, "inducing_rule": "kmeans"}, 40),
     "mode": (BATCH, "stochastic"),
+    "prior": (BATCH, "none"),
     "learn_inducing": (BATCH, False),
     "max_iterations": (BATCH, 5),
     "batch_size": (STOCHASTIC, 30),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gpbench.model.kernel_prior import KernelPrior
 from gpbench.model.kernels import make_kernel
 from gpbench.optimize.maximise import LOG_BOUND
 from gpbench.schemes.scalable_ep.batch import Damping, EvidenceRule, Hyperparameters, SettledRule, SignRates
@@ -26,9 +27,27 @@ def test_what_moves_stands_in_its_units():
         assert ours.theta == pytest.approx(kernel.theta)
     for ours, theirs in zip(inducing, Z, strict=True):
         assert ours == pytest.approx(theirs)
-    gradient = found.gradient([(np.ones(4), np.ones((2, 2))), (np.ones(4), np.ones((1, 2)))])
+    gradient = found.ascent(found.p, [(np.ones(4), np.ones((2, 2))), (np.ones(4), np.ones((1, 2)))])
     units = [1.0, 0.5, 0.5, 1.0]
     assert gradient == pytest.approx([*units, sd, 1.0, sd, 1.0, *units, sd, 1.0])
+
+
+def test_the_prior_of_each_latent_function_joins_the_gradient():
+    """The slope in p of the log prior at p, by differences; inducing inputs have none."""
+    prior = KernelPrior(make_kernel("se-ard", 2, variance=1.0, lengthscale=1.0, noise=0.1), "se-ard", 2, weak=True)
+    found, _, _ = hyper(prior=prior)
+    p = found.p + np.linspace(-0.4, 0.3, len(found.p))
+    nothing = [(np.zeros(4), np.zeros((2, 2))), (np.zeros(4), np.zeros((1, 2)))]
+
+    def log_prior(p):
+        return sum(prior(kernel.theta)[0] for kernel in found.at(p)[0])
+
+    steps = 1e-5 * np.eye(len(p))
+    slope = [(log_prior(p + step) - log_prior(p - step)) / 2e-5 for step in steps]
+    assert found.ascent(p, nothing) == pytest.approx(slope, rel=1e-6, abs=1e-8)
+    assert np.abs(slope).max() > 0.1
+    free, _, _ = hyper()
+    assert not free.ascent(p, nothing).any()
 
 
 def test_what_is_fixed_stays_as_it_is():
