@@ -87,9 +87,10 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
     }
 
     def tried(name: str, of: BlockNumbers, metric: str) -> Iterator[Tried]:
-        table, dataset = of.block.table.name, of.block.dataset
+        table, dataset, printed = of.block.table.name, of.block.dataset, of.entries[metric].printed
+        large = printed is not None and printed.value is None
         for place, (cause, found) in enumerate(causes, start=1):
-            if cause.explains(name, method=table, dataset=dataset) and found.verdict != NOT_MEASURED:
+            if cause.speaks_of(name, method=table, dataset=dataset, large=large) and found.verdict != NOT_MEASURED:
                 other = words.get((cause.instead_plan, cause.instead.get(table, ""), dataset, metric), "")
                 there = other == AGREES or not cause.instead
                 yield Tried(place, found, found.verdict.startswith("holds") and there)

@@ -229,6 +229,8 @@ class Cause:
         ``PAPER/ITEM`` whose numbers it is to explain.
     methods, datasets : tuple of str
         Tables of its [methods] and its data sets; none: all.
+    large : bool
+        Only those that the paper prints as ``large``.
     instead_plan : str
         The plan whose numbers ought to agree with the printed ones, were it so; empty where it names none.
     instead : mapping
@@ -239,13 +241,15 @@ class Cause:
     plan: str
     methods: tuple[str, ...]
     datasets: tuple[str, ...]
+    large: bool = False
     instead_plan: str = ""
     instead: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def explains(self, plan: str, *, method: str, dataset: str) -> bool:
-        """Whether it speaks of a number."""
+    def speaks_of(self, plan: str, *, method: str, dataset: str, large: bool) -> bool:
+        """Whether a number is one of those that it is to explain."""
         return (
             plan == self.plan
+            and (large or not self.large)
             and (not self.methods or method in self.methods)
             and (not self.datasets or dataset in self.datasets)
         )
@@ -265,7 +269,7 @@ def read_causes() -> tuple[Cause, ...]:
     found = []
     for table in top.array("causes"):
         numbers = table.table("explains")
-        numbers.only(("plan", "methods", "datasets"))
+        numbers.only(("plan", "methods", "datasets", "large"))
         plan = numbers.text("plan")
         other = table.table("instead")
         other.only(("plan", "methods"))
@@ -276,6 +280,7 @@ def read_causes() -> tuple[Cause, ...]:
                 plan=plan,
                 methods=numbers.texts("methods", ()),
                 datasets=numbers.texts("datasets", ()),
+                large=numbers.flag("large", False),
                 instead_plan=other.text("plan", plan) if pairs else "",
                 instead={name: pairs.text(name) for name in pairs},
             )

@@ -72,6 +72,8 @@ def test_a_number_without_a_cause_is_named_too(plans):
     assert [each.words for each in apart(plans, [])] == ["not known", "not known"]
     assert len(apart_csv(apart(plans, [])).splitlines()) == 3
     assert apart_table([]) == "None."
+    assert not cause("holds", large=True)[0].speaks_of("mine", method="a", dataset="german", large=False)
+    assert cause("holds", large=True)[0].speaks_of("mine", method="a", dataset="german", large=True)
 
 
 def test_causes_that_ship_speak_of_numbers_of_their_plans():
