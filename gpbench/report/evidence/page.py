@@ -147,7 +147,8 @@ def _findings(judged: Sequence[Judged]) -> str:
             continue
         commands = [f"`gpbench report {name}`" for name in dict.fromkeys(part.plan for part in each.claim.parts)]
         lines += [
-            f"- **{escape_markdown(each.claim.text)}**: {each.verdict} ({each.grade}, {len(each.keys)} cells).",
+            f"- **{escape_markdown(each.claim.text)}**: {each.verdict}{_share(each)} "
+            f"({each.grade}, {len(each.keys)} cells).",
             f"  {escape_markdown(each.measured)}. {', '.join(commands)}.",
         ]
     if waiting:
@@ -156,6 +157,11 @@ def _findings(judged: Sequence[Judged]) -> str:
             names = ", ".join(f"`{name}`" for name in dict.fromkeys(part.plan for part in each.claim.parts))
             lines.append(f"- {escape_markdown(each.claim.text)}? ({names})")
     return "\n".join(lines)
+
+
+def _share(each: Judged) -> str:
+    """Of how many checks more than one is so: ``, 9 of 10``."""
+    return f", {each.so} of {each.decided}" if each.decided > 1 else ""
 
 
 def _claims(judged: Sequence[Judged]) -> str:

@@ -155,6 +155,8 @@ class Judged:
         The numbers.
     keys : tuple of str
         Of the cells that it rests on.
+    so, decided : int
+        How many of the checks that the cells decide are as the claim says, and how many they decide.
     """
 
     claim: Claim
@@ -162,6 +164,8 @@ class Judged:
     grade: str
     measured: str
     keys: tuple[str, ...] = ()
+    so: int = 0
+    decided: int = 0
 
 
 def read_claims(folder: Path | None = None) -> list[Claim]:
@@ -388,9 +392,12 @@ def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
     measured = [check for check in checks if check.measured]
     if not measured:
         return unjudged(claim)
+    decided = [check.holds for check in measured if check.holds is not None]
     return Judged(
         claim=claim,
-        verdict=_verdict(claim.rule, [check.holds for check in measured if check.holds is not None]),
+        verdict=_verdict(claim.rule, decided),
+        so=sum(decided),
+        decided=len(decided),
         grade="cut short" if paper_cut or len(measured) < len(checks) else "one split" if single else "full",
         measured="; ".join([*(check.words for check in measured), *_left(len(checks) - len(measured), len(checks))]),
         keys=tuple(sorted({cell.key for check in measured for cell in check.cells})),

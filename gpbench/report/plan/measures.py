@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpbench.report.plan.checks import At, Group
 
 __all__ = [
+    "at_or_below",
     "beats_in_time",
     "best",
     "costs",
@@ -91,6 +92,31 @@ def no_higher(
     for group in each_group(found, (first, second), datasets=datasets, at=at):
         low, _, mean, words = _difference(group, first, second, metric)
         checks.append(missing(group) or Check(words, (mean if low is None else low) <= 0.0, group.all()))
+    return checks
+
+
+def at_or_below(
+    found: PlanCells,
+    *,
+    first: str,
+    second: str,
+    slack: float = 0.0,
+    metric: str = "nll",
+    datasets: Sequence[str] | None = None,
+    at: At | None = None,
+) -> list[Check]:
+    """The first's mean over common splits is at most 1 + ``slack`` times the second's, whatever the intervals are.
+
+    For metrics of which less is better.
+    """
+    checks = []
+    for group in each_group(found, (first, second), datasets=datasets, at=at):
+        _, values = paired(group.cells[first], group.cells[second], metric)
+        one, other = values.mean(axis=0) if len(values) else (math.nan, math.nan)
+        unit = " s" if metric.endswith("seconds") else ""
+        words = f"{group.label}: {first} {shown(one)}{unit}, {second} {shown(other)}{unit}"
+        holds = bool(one <= (1.0 + slack) * other) if len(values) else None
+        checks.append(missing(group) or Check(words, holds, group.all()))
     return checks
 
 

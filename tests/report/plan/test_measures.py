@@ -339,3 +339,12 @@ def test_arrays_that_are_not_computed_decide_nothing(bench, monkeypatch):
     monkeypatch.setattr(pictured, "stored_arrays", nothing)
     checks = pictured.contracts(bench({}), always=["count"], not_always=[])
     assert [(each.words, each.measured) for each in checks] == [("mine: its arrays are not computed", False)]
+
+
+def test_at_or_below_goes_by_the_means_whatever_the_intervals_are(bench):
+    found = bench({"a": (0.1, 0.9), "b": (0.4, 0.61)})
+    assert holds(measures.at_or_below(found, first="a", second="b")) == [True]
+    assert holds(measures.at_or_below(found, first="b", second="a")) == [False]
+    assert holds(measures.at_or_below(found, first="b", second="a", slack=0.02)) == [True]
+    assert holds(measures.at_or_below(found, first="a", second="b", slack=-0.5)) == [False]
+    assert measures.at_or_below(bench({"a": (0.1,)}), first="a", second="b")[0].measured is False
