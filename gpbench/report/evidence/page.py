@@ -146,9 +146,9 @@ def _findings(judged: Sequence[Judged]) -> str:
         if each.verdict == NOT_MEASURED:
             continue
         commands = [f"`gpbench report {name}`" for name in dict.fromkeys(part.plan for part in each.claim.parts)]
+        evidence = f"({each.grade}, {len(each.keys)} cells)"
         lines += [
-            f"- **{escape_markdown(each.claim.text)}**: {each.verdict}{_share(each)} "
-            f"({each.grade}, {len(each.keys)} cells).",
+            f"- **{escape_markdown(each.claim.text)}**: {each.verdict}{_share(each)} {evidence}.",
             f"  {escape_markdown(each.measured)}. {', '.join(commands)}.",
         ]
     if waiting:
