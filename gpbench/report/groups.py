@@ -40,8 +40,6 @@ __all__ = [
 _UNSET = "unset"
 #: Settings that say most to a reader; of two that tell cells apart as well, the first here is named.
 _TELLING = ("inducing", "kernel", "likelihood", "link", "hyperparameters", "max_iterations")
-#: Of the least limit: a method that ends by its own count before so many iterations has not run into it.
-_WELL_BEFORE = 0.5
 #: So many facts are searched for all ways to tell cells apart by fewer; 30 that differ make 4,525.
 _SEARCHED = 3
 
@@ -107,8 +105,7 @@ def is_cut_short(cell: Result, paper: Limits) -> bool:
     """Whether a finished cell ended before the paper's own run did.
 
     That is by seconds, or by a number of iterations (the plan's limit or the method's own maximum), where the paper ran
-    to convergence or for longer. A method that ends well before every limit, by a count that is its own design (pep's
-    stages), has come to its end.
+    to convergence or for longer.
 
     Parameters
     ----------
@@ -119,11 +116,8 @@ def is_cut_short(cell: Result, paper: Limits) -> bool:
     if cell.stopped_by == "seconds":
         return paper.seconds is None or (cell.limits.seconds or 0.0) < paper.seconds
     if cell.stopped_by == "iterations":
-        done = int(cell.metrics.get("iterations") or 0)
         own = (cell.limits.iterations, cell.settings.get("max_iterations"))
-        reached = min((int(each) for each in own if each is not None), default=done)
-        if 0 < done < _WELL_BEFORE * reached:
-            return False
+        reached = min((int(each) for each in own if each is not None), default=int(cell.metrics.get("iterations") or 0))
         return paper.iterations is None or reached < paper.iterations
     return False
 

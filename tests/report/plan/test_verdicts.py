@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -157,10 +156,3 @@ def test_what_no_run_of_ours_decides_says_so():
         "undecided, 2 of them since the printed spread alone is too wide: more splits decide the other 1."
     )
     assert tally([Verdict("agrees"), hopeless]).endswith("1 of them since the printed spread alone is too wide.")
-
-
-def test_a_count_of_the_method_s_own_well_before_every_limit_is_its_end(make_cell):
-    cell = make_cell(stopped_by="iterations", settings={"max_iterations": 10_000})
-    for done, expected in ((48, False), (9_999, True), (10_000, True), (None, True)):
-        told = replace(cell, metrics={**cell.metrics, "iterations": done})
-        assert is_cut_short(told, Limits()) is expected, done
