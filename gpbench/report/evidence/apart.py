@@ -50,7 +50,6 @@ class Number:
     plan : Plan
     of : BlockNumbers
     metric : str
-    entry : Entry
     tried : tuple of Tried
         Causes of which something was measured.
     """
@@ -58,8 +57,12 @@ class Number:
     plan: Plan
     of: BlockNumbers
     metric: str
-    entry: Entry
     tried: tuple[Tried, ...]
+
+    @property
+    def entry(self) -> Entry:
+        """The number itself."""
+        return self.of.entries[self.metric]
 
     @property
     def words(self) -> str:
@@ -96,7 +99,7 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
                 yield Tried(place, found, found.verdict.startswith("holds") and there)
 
     return [
-        Number(plans[name].plan, each, metric, entry, tuple(tried(name, each, metric)))
+        Number(plans[name].plan, each, metric, tuple(tried(name, each, metric)))
         for name, blocks in judged.items()
         for each in blocks
         if each.block.table.counted
@@ -127,8 +130,8 @@ def apart_table(numbers: Sequence[Number]) -> str:
 
 
 def _cause(place: int, judged: Judged) -> str:
-    words = map(escape_markdown, (judged.claim.text, judged.measured))
-    return f"- {place}: {': '.join((next(words), judged.verdict))} ({judged.grade}). {next(words)}."
+    text, measured = escape_markdown(judged.claim.text), escape_markdown(judged.measured)
+    return f"- {place}: {text}: {judged.verdict} ({judged.grade}). {measured}."
 
 
 def apart_csv(numbers: Sequence[Number]) -> str:

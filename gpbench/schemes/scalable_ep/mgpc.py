@@ -241,8 +241,8 @@ class EPGPC(MGPCScheme):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EPMGPC(EPGPC):
-    """Scalable EP with a site for each factor, and a weak prior."""
+class _PriorSetting(MGPCScheme):
+    """The setting that says whether the weak prior joins log Z."""
 
     prior: str = settings.prior()
 
@@ -252,16 +252,15 @@ class EPMGPC(EPGPC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SEPMGPC(MGPCScheme):
+class EPMGPC(_PriorSetting, EPGPC):
+    """Scalable EP with a site for each factor, and a weak prior."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SEPMGPC(_PriorSetting):
     """Scalable EP with tied factors, and a weak prior."""
 
-    prior: str = settings.prior()
-
     name: ClassVar[str] = "sep-mgpc"
-
-    def has_prior(self) -> bool:
-        """As the setting says."""
-        return self.prior == "weak"
 
     def start(
         self,
