@@ -19,7 +19,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from gpbench.bench.derived.stored import stored_arrays
@@ -178,7 +177,15 @@ def _draw(
     across = _across(len(panels), len(metrics))
     columns, rows = across * len(metrics), -(-len(panels) // across)
     width, height = (5.6, 4.0) if rows == columns == 1 else (3.4 * columns + 0.3, 2.6 * rows + 0.9)
+    shown = {
+        (place, metric): [(group, curve_of(group, metric, spread=spread)) for group in members]
+        for place, members in panels.items()
+        for metric in metrics
+    }
+    everything = [pair for own in shown.values() for pair in own]
     cut = {id(group) for group in groups if paper is not None and any(is_cut_short(c, paper) for c in group.finished)}
+    banded = any(curve.band is not None for _, curve in everything)
+    words = [*words, *([f"Bands: mean ± {in_digits(spread)} over splits."] if banded else [])]
     words = [*words, *(["A hollow mark at the end: cells were cut short by a clock or a count."] if cut else [])]
     words = [*words, *(["Shaded: rates of a grid are tried."] if any(map(_tried, groups)) else [])]
     broken = [line for note in words for line in textwrap.wrap(printable(note), max(40, int(width * 19)))]
@@ -186,11 +193,6 @@ def _draw(
     size = (width, height + 0.13 * (len(broken) - 1) + 0.2 * len(title))
     drawn = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
     styles = styles_of(groups)
-    shown = {
-        (place, metric): [(group, curve_of(group, metric, spread=spread)) for group in members]
-        for place, members in panels.items()
-        for metric in metrics
-    }
     for index, (dataset, split) in enumerate(panels):
         alike = [
             place
@@ -208,8 +210,7 @@ def _draw(
                 ax.set_ylabel(_axis_label(metric, groups))
             if index + across >= len(panels):
                 ax.set_xlabel("training time (s)")
-    everything = [pair for own in shown.values() for pair in own]
-    _legend(drawn, everything, styles, band=f"mean ± {in_digits(spread)} over splits", words="\n".join(broken))
+    _legend(drawn, everything, styles, words="\n".join(broken))
     if title:
         drawn.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10, fontweight="bold")
     return drawn
@@ -325,12 +326,10 @@ def _point(ax: Axes, curve: Curve, style: Style, label: str, *, until: float) ->
     )
 
 
-def _legend(
-    drawn: Figure, shown: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, band: str, words: str
-) -> None:
-    """Below the panels, never over the data: the methods, what the band is, and what else must be said."""
+def _legend(drawn: Figure, shown: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, words: str) -> None:
+    """Below the panels, never over the data: what must be said, and the methods."""
     moving = {group.method_label for group, curve in shown if not curve.is_point}
-    handles: list[Line2D | Patch] = [
+    handles = [
         Line2D(
             [], [], color=style.color, linestyle=style.line, marker=style.marker, markersize=3.8, label=printable(label)
         )
@@ -338,8 +337,6 @@ def _legend(
         else Line2D([], [], color=style.color, linestyle=_DASHED, marker="D", markersize=4.2, label=printable(label))
         for label, style in styles.items()
     ]
-    if any(curve.band is not None for _, curve in shown):
-        handles.append(Patch(facecolor="#7f7f7f", alpha=0.3, linewidth=0, label=band))
     width = drawn.get_figwidth()
     columns, labels, high = fit_legend([str(one.get_label()) for one in handles], width, most=max(3, int(width / 2.2)))
     drawn.set_figheight(drawn.get_figheight() + max(0.0, high - 2 * LEGEND_ROW))  # two rows are in the panels' height

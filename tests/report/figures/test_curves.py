@@ -74,11 +74,13 @@ def test_a_method_without_a_way_is_a_marker_and_a_dashed_line_from_its_time_on(c
     np.testing.assert_allclose([markers[0].get_xdata(), markers[0].get_ydata()], [[0.1], [0.6]])
 
 
-def test_legend_stands_outside_and_names_the_band(cells):
+def test_legend_stands_outside_and_the_notes_name_the_band(cells):
     drawn = figure(cells)
-    assert legend(drawn) == ["linear", "x-gpc", "mean ± 2 standard errors over splits"]
-    assert drawn.legends[0].get_title().get_text() == "times taken on Zen 4"
-    assert legend(figure(cells, spread="2sd"))[-1] == "mean ± 2 standard deviations over splits"
+    assert legend(drawn) == ["linear", "x-gpc"]
+    words = drawn.legends[0].get_title().get_text().splitlines()
+    assert words == ["times taken on Zen 4", "Bands: mean ± 2 standard errors over splits."]
+    other = figure(cells, spread="2sd").legends[0].get_title().get_text()
+    assert other.endswith("Bands: mean ± 2 standard deviations over splits.")
     drawn.draw_without_rendering()
     below = drawn.legends[0].get_window_extent()
     assert not any(ax.get_tightbbox().overlaps(below) for ax in drawn.axes)
