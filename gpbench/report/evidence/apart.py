@@ -130,7 +130,7 @@ def apart_table(numbers: Sequence[Number]) -> str:
 
 
 def _cause(place: int, judged: Judged) -> str:
-    text, measured = escape_markdown(judged.claim.text), escape_markdown(judged.measured)
+    text, measured = escape_markdown(judged.claim.text), escape_markdown(judged.brief)
     return f"- {place}: {text}: {judged.verdict} ({judged.grade}). {measured}."
 
 

@@ -149,7 +149,7 @@ def _findings(judged: Sequence[Judged]) -> str:
         evidence = f"({each.grade}, {len(each.keys)} cells)"
         lines += [
             f"- **{escape_markdown(each.claim.text)}**: {each.verdict}{_share(each)} {evidence}.",
-            f"  {escape_markdown(each.measured)}. {', '.join(commands)}.",
+            f"  {escape_markdown(each.brief)}. {', '.join(commands)}.",
         ]
     if waiting:
         lines += ["", "Asked, and not measured yet:", ""]
@@ -177,7 +177,7 @@ def _claims(judged: Sequence[Judged]) -> str:
     ]
     for each in judged:
         if each.verdict != NOT_MEASURED:
-            words = [each.claim.paper, each.claim.text, each.verdict, each.grade, each.measured]
+            words = [each.claim.paper, each.claim.text, each.verdict, each.grade, each.brief]
             lines.append("| " + " | ".join(map(escape_markdown, words)) + " |")
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ import numpy as np
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import attained
 from gpbench.report.groups import processors_of
-from gpbench.report.plan.checks import Check, each_group, missing, shared_splits, shown
+from gpbench.report.plan.checks import Check, difference, each_group, missing, shared_splits, shown
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.verdicts import AGREES, DECIDED
 from gpbench.report.tables.summary import value_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpbench.report.plan.checks import At
     from gpbench.report.plan.numbers import Entry
 
-__all__ = ["above", "agrees_more", "as_printed", "below", "comes_to_its_end", "spans_printed"]
+__all__ = ["above", "agrees_more", "as_printed", "below", "comes_to_its_end", "nearer_printed", "spans_printed"]
 
 
 def comes_to_its_end(
@@ -107,6 +107,37 @@ def agrees_more(
     words = [f"{name} {sum(agree)} of {len(agree)} agree" for name, agree in zip(names, decided, strict=True)]
     more, fewer = (sum(agree) / len(agree) for agree in decided)
     return [Check(", ".join(words), more > fewer, tuple(cells))]
+
+
+def nearer_printed(
+    found: PlanCells,
+    *,
+    first: str,
+    second: str,
+    metric: str = "nll",
+    datasets: Sequence[str] | None = None,
+    at: At | None = None,
+) -> list[Check]:
+    """The first's number lies nearer to the printed one than the second's, and the two are told apart on their splits.
+
+    The interval of the paired differences tells them apart.
+    """
+    entries = {each.block.position: each.entries.get(metric) for each in entries_of(found.plan, found.results)}
+    checks = []
+    for group in each_group(found, (first, second), datasets=datasets, at=at):
+        if gap := missing(group):
+            checks.append(gap)
+            continue
+        one, other = (entries[group.cells[name][0].shown.position] for name in (first, second))
+        if one is None or other is None or one.printed is None or one.printed.value is None:
+            continue
+        low, high, _, words = difference(group, first, second, metric)
+        holds = None
+        if one.centre is not None and other.centre is not None and low is not None and high is not None:
+            nearer = abs(one.centre - one.printed.value) < abs(other.centre - one.printed.value)
+            holds = nearer if low > 0.0 or high < 0.0 else None
+        checks.append(Check(f"{words}, printed {one.printed.text}", holds, group.all()))
+    return checks
 
 
 def spans_printed(

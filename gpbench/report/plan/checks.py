@@ -16,6 +16,7 @@ import numpy as np
 
 from gpbench.bench.plan.blocks import blocks, swept_words
 from gpbench.errors import UsageError, unknown_name
+from gpbench.report.compare.significance import correction, paired_interval
 from gpbench.report.scores import MORE_IS_BETTER
 from gpbench.report.tables.summary import value_of
 from gpbench.report.traces import Trace, trace_of
@@ -32,6 +33,7 @@ __all__ = [
     "Check",
     "Group",
     "blocks_of",
+    "difference",
     "each_group",
     "loss_trace",
     "missing",
@@ -193,3 +195,15 @@ def shown(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "–"
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def difference(group: Group, first: str, second: str, metric: str) -> tuple[float | None, float | None, float, str]:
+    """Interval and mean of first less second, as losses, and both means in words."""
+    cells, values = paired(group.cells[first], group.cells[second], metric)
+    if not cells:
+        return None, None, math.nan, f"{group.label}: no split in common"
+    sign = -1.0 if metric in MORE_IS_BETTER else 1.0
+    d = sign * (values[:, 0] - values[:, 1])
+    low, high, _ = paired_interval(d, rho=correction(cells[0].split.protocol, cells) or 0.0)
+    a, b = values.mean(axis=0)
+    return low, high, float(d.mean()), f"{group.label}: {first} {shown(a)}, {second} {shown(b)}"

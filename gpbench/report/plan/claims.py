@@ -77,6 +77,8 @@ __all__ = [
 ]
 
 NOT_MEASURED = "not measured"
+#: Numbers of a claim that a page shows at most; files hold all.
+_MANY = 8
 #: What can be said of a claim.
 VERDICTS = ("holds", "holds in part", "does not hold", "undecided", NOT_MEASURED)
 GRADES = ("full", "cut short", "one split")
@@ -153,6 +155,8 @@ class Judged:
         One of :data:`GRADES`; empty where nothing was measured.
     measured : str
         The numbers.
+    brief : str
+        The same where they are few; else a few of them, those against the claim first, and how many there are beside.
     keys : tuple of str
         Of the cells that it rests on.
     so, decided : int
@@ -163,6 +167,7 @@ class Judged:
     verdict: str
     grade: str
     measured: str
+    brief: str = ""
     keys: tuple[str, ...] = ()
     so: int = 0
     decided: int = 0
@@ -393,15 +398,25 @@ def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
     if not measured:
         return unjudged(claim)
     decided = [check.holds for check in measured if check.holds is not None]
+    left = _left(len(checks) - len(measured), len(checks))
     return Judged(
         claim=claim,
         verdict=_verdict(claim.rule, decided),
         so=sum(decided),
         decided=len(decided),
         grade="cut short" if paper_cut or len(measured) < len(checks) else "one split" if single else "full",
-        measured="; ".join([*(check.words for check in measured), *_left(len(checks) - len(measured), len(checks))]),
+        measured="; ".join([*(check.words for check in measured), *left]),
+        brief="; ".join([*_few(measured), *left]),
         keys=tuple(sorted({cell.key for check in measured for cell in check.cells})),
     )
+
+
+def _few(measured: Sequence[Check]) -> list[str]:
+    """What a page has room for: see :attr:`Judged.brief`."""
+    if len(measured) <= _MANY:
+        return [check.words for check in measured]
+    shown = sorted(measured, key=lambda check: check.holds is not False)[:_MANY]
+    return [*(check.words for check in shown), f"{len(measured) - _MANY} more"]
 
 
 def _left(count: int, whole: int) -> list[str]:

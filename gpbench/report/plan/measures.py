@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpbench.report.compare.attainment import arrival, end_of, median_time
-from gpbench.report.compare.significance import correction, paired_interval
 from gpbench.report.groups import processors_of
-from gpbench.report.plan.checks import Check, each_group, loss_trace, missing, paired, shared_splits, shown
+from gpbench.report.plan.checks import Check, difference, each_group, loss_trace, missing, paired, shared_splits, shown
 from gpbench.report.scores import MORE_IS_BETTER
 from gpbench.report.tables.summary import value_of
 from gpbench.report.traces import common_grid, hold
@@ -66,7 +65,7 @@ def lower(
     """
     checks = []
     for group in each_group(found, (first, second), datasets=datasets, at=at):
-        low, high, mean, words = _difference(group, first, second, metric)
+        low, high, mean, words = difference(group, first, second, metric)
         holds: bool | None = None
         if low is None or high is None:
             holds = mean <= -by and mean < 0.0
@@ -90,7 +89,7 @@ def no_higher(
     """The first is not higher than the second on each data set: the interval of the difference reaches down to 0."""
     checks = []
     for group in each_group(found, (first, second), datasets=datasets, at=at):
-        low, _, mean, words = _difference(group, first, second, metric)
+        low, _, mean, words = difference(group, first, second, metric)
         checks.append(missing(group) or Check(words, (mean if low is None else low) <= 0.0, group.all()))
     return checks
 
@@ -133,21 +132,9 @@ def equivalent(
     """The mean difference of two methods is at most ``within`` on each data set."""
     checks = []
     for group in each_group(found, (first, second), datasets=datasets, at=at):
-        _, _, mean, words = _difference(group, first, second, metric)
+        _, _, mean, words = difference(group, first, second, metric)
         checks.append(missing(group) or Check(words, abs(mean) <= within, group.all()))
     return checks
-
-
-def _difference(group: Group, first: str, second: str, metric: str) -> tuple[float | None, float | None, float, str]:
-    """Interval and mean of first less second, as losses, and both means in words."""
-    cells, values = paired(group.cells[first], group.cells[second], metric)
-    if not cells:
-        return None, None, math.nan, f"{group.label}: no split in common"
-    sign = -1.0 if metric in MORE_IS_BETTER else 1.0
-    d = sign * (values[:, 0] - values[:, 1])
-    low, high, _ = paired_interval(d, rho=correction(cells[0].split.protocol, cells) or 0.0)
-    a, b = values.mean(axis=0)
-    return low, high, float(d.mean()), f"{group.label}: {first} {shown(a)}, {second} {shown(b)}"
 
 
 def best(

@@ -46,7 +46,7 @@ def cause(verdict, **options):
     told = (
         unjudged(claim)
         if verdict == "not measured"
-        else Judged(claim=claim, verdict=verdict, grade="full", measured="3 of 4")
+        else Judged(claim=claim, verdict=verdict, grade="full", measured="3 of 4", brief="3 of 4")
     )
     return Cause(claim=claim, plan="mine", methods=("a",), datasets=(), **options), told
 

@@ -91,7 +91,10 @@ def judged(text, **known):
 
 def test_the_page_tells_what_is_measured_and_asks_what_is_not(bench):
     plans = {"mine": bench(ALL)}
-    findings = [judged("it is so", verdict="holds", grade="full", measured="a 1, b 2", keys=("k",)), judged("and that")]
+    findings = [
+        judged("it is so", verdict="holds", grade="full", measured="a 1, b 2", brief="a 1, b 2", keys=("k",)),
+        judged("and that"),
+    ]
     text = page(
         "# R\n<!-- FINDINGS -->\n\n<!-- HEADLINE -->\n\n<!-- CLAIMS -->\n\n<!-- EXPERIMENTS -->\n",
         plans=plans, findings=findings, claims=[judged("said")], told=headlines(plans),

@@ -100,3 +100,15 @@ def test_more_of_what_is_printed_agrees_with_one_than_with_another(bench):
     assert told(answers.agrees_more(found, **ours)) == [("a 1 of 2 agree, b 0 of 1 agree", True, True)]
     assert told(answers.agrees_more(found, methods=["b"], than=["a"]))[0][1] is False
     assert told(answers.agrees_more(found, **ours, datasets=["magic"])) == [("a, b: not run", None, False)]
+
+
+def test_which_of_two_lies_nearer_to_what_is_printed_where_they_are_told_apart(bench):
+    near, far, wide = (0.52, 0.53, 0.52, 0.53), (0.41, 0.42, 0.41, 0.42), (0.2, 0.7, 0.1, 0.8)
+    pair = {"first": "a", "second": "b"}
+    german, magic = answers.nearer_printed(bench({("german", "a"): near, ("german", "b"): far}), **pair)
+    assert (german.words, german.holds) == ("german: a 0.525, b 0.415, printed 0.50 ± 0.01", True)
+    assert magic.measured is False
+    german, _ = answers.nearer_printed(bench({("german", "a"): far, ("german", "b"): near}), **pair)
+    assert german.holds is False
+    german, _ = answers.nearer_printed(bench({("german", "a"): near, ("german", "b"): wide}), **pair)
+    assert german.holds is None

@@ -167,6 +167,14 @@ def test_the_grade_of_the_evidence(judged):
     assert judged({"german": True, "magic": "not run"}).measured == "german is so; 1 of 2 not measured"
 
 
+def test_a_page_is_shown_a_few_numbers_those_against_the_claim_first(judged, monkeypatch):
+    says = {"german": True, "magic": False}
+    assert judged(says).brief == judged(says).measured == "german is so; magic is so"
+    monkeypatch.setattr(module, "_MANY", 1)
+    found = judged(says)
+    assert (found.measured, found.brief) == ("german is so; magic is so", "magic is so; 1 more")
+
+
 def test_one_split_where_the_plan_has_no_more(judged, monkeypatch):
     monkeypatch.setattr(
         "test_claims.PLAN", PLAN.replace('split = "holdout:0.1*3"', 'split = "holdout:0.1*3"\nsplits = 1')
