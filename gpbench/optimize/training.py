@@ -197,6 +197,10 @@ class Minibatches:
         Where the randomness comes from.
     without : (k,), optional
         Rows never to be drawn, ascending.
+
+    Attributes
+    ----------
+    without
     """
 
     def __init__(self, n: int, size: int, *, rng: np.random.Generator, without: Index | None = None) -> None:
@@ -205,7 +209,7 @@ class Minibatches:
             raise UsageError(
                 f"mini-batches need at least one row and a batch size of at least 1; got {left} and {size}"
             )
-        self._n, self.size, self._rng = left, min(size, left), rng
+        self._n, self.size, self._rng, self.without = left, min(size, left), rng, without
         # the k-th row that is left is k plus the number of rows left out that stand before it
         self._gaps = None if without is None else without - np.arange(len(without))
         self._order: Index = np.empty(0, dtype=np.int64)

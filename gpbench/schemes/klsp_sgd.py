@@ -40,7 +40,7 @@ from gpbench.optimize.training import Minibatches, hold_out
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, setting
-from gpbench.schemes.settings import DIVERGED, BinaryScheme, HeldOutRule, held_out_nll, persist
+from gpbench.schemes.settings import DIVERGED, BinaryScheme, HeldOutRule, held_out_batches, held_out_nll, persist
 
 if TYPE_CHECKING:
     from gpbench.model.basis import Basis
@@ -118,17 +118,7 @@ class KLSpSGDTraining(Training):
         scheme, trainer = self._scheme, self.trainer
         if scheme.rate_grid > 0 and len(self._X) >= HeldOutRule.LEAST_ROWS:
             self._begin(self._best_rate())
-        rule = HeldOutRule(
-            scheme.stop,
-            self._X,
-            self._y,
-            validation=scheme.validation,
-            tolerance=scheme.tolerance,
-            posterior=self.posterior,
-            rng=self._rng,
-        )
-        trainer.rule = rule
-        batches = Minibatches(len(self._X), scheme.batch_size, rng=self._rng, without=rule.rows)
+        batches = held_out_batches(self, scheme, self._X, self._y, rng=self._rng)
         while trainer.running:
             self._step(batches)
         return trainer.stopped_by

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -24,7 +24,7 @@ from gpbench.model.likelihoods import likelihood
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.optimize.scg import SCG
 from gpbench.optimize.steps import AdaDelta, SteadyAdam
-from gpbench.optimize.training import Checks, HeldOut, hold_out
+from gpbench.optimize.training import Checks, HeldOut, Minibatches, hold_out
 from gpbench.schemes.base import run_training, setting, settings_of
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ __all__ = [
     "check_ep_targets",
     "check_row_limit",
     "ep_likelihood",
+    "held_out_batches",
     "held_out_nll",
     "persist",
     "steps_of",
@@ -399,6 +400,19 @@ def binary_likelihood(name: str, link: str, *, task: str, n_classes: int) -> Lik
     return likelihood(link)
 
 
+class StoppedByHeldOut(Protocol):
+    """A scheme on mini-batches with the settings of the held-out rule."""
+
+    @property
+    def stop(self) -> str: ...
+    @property
+    def validation(self) -> int: ...
+    @property
+    def tolerance(self) -> float: ...
+    @property
+    def batch_size(self) -> int: ...
+
+
 class HeldOutRule:
     """Converged when the NLL of held-out training rows no longer falls: a look at iterations 500, 600, 720 ...
 
@@ -453,6 +467,34 @@ class HeldOutRule:
         if self.rows is None or not self._checks.due(iteration):
             return False
         return self._rule.converged(held_out_nll(self._posterior(), self._X, self._y, self.rows))
+
+
+def held_out_batches(
+    training: Training, scheme: StoppedByHeldOut, X: Rows, y: Labels, *, rng: np.random.Generator
+) -> Minibatches:
+    """Mini-batches of the rows that a scheme's stopping rule leaves; the rule is to end its training.
+
+    Parameters
+    ----------
+    training : Training
+    scheme
+        With the settings ``stop``, ``validation``, ``tolerance`` and ``batch_size``.
+    X, y : (n, d), (n,)
+        All training rows.
+    rng : numpy.random.Generator
+        Draws the rows held out, then the batches.
+    """
+    rule = HeldOutRule(
+        scheme.stop,
+        X,
+        y,
+        validation=scheme.validation,
+        tolerance=scheme.tolerance,
+        posterior=training.posterior,
+        rng=rng,
+    )
+    training.trainer.rule = rule
+    return Minibatches(len(X), scheme.batch_size, rng=rng, without=rule.rows)
 
 
 def held_out_nll(posterior: Predictor, X: Rows, y: Labels, rows: npt.NDArray[np.int64]) -> float:

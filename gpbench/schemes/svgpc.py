@@ -46,10 +46,9 @@ from gpbench.model.gaussian import GaussianQ
 from gpbench.model.linalg import add_to_diagonal, potrf, syrk, trsm, trsv
 from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.steps import KernelSteps
-from gpbench.optimize.training import Minibatches
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, setting
-from gpbench.schemes.settings import BinaryScheme, HeldOutRule
+from gpbench.schemes.settings import BinaryScheme, held_out_batches
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
@@ -136,17 +135,7 @@ class SVGPCTraining(Training):
     def train(self) -> StoppedBy:
         """Step until the rule says so or the iterations are used up."""
         scheme, trainer = self._scheme, self.trainer
-        rule = HeldOutRule(
-            scheme.stop,
-            self._X,
-            self._y,
-            validation=scheme.validation,
-            tolerance=scheme.tolerance,
-            posterior=self.posterior,
-            rng=self._rng,
-        )
-        trainer.rule = rule
-        batches = Minibatches(len(self._X), scheme.batch_size, rng=self._rng, without=rule.rows)
+        batches = held_out_batches(self, scheme, self._X, self._y, rng=self._rng)
         while trainer.running:
             rows = batches.draw()
             self.step(self._X[rows], self._y[rows], scale=batches.scale)

@@ -37,7 +37,7 @@ until a posterior is asked for; :mod:`gpbench.schemes.general.training` says wha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy import special
@@ -49,6 +49,7 @@ from gpbench.optimize.maximise import Point, maximise
 from gpbench.schemes.base import setting
 from gpbench.schemes.general import settings
 from gpbench.schemes.general.bound import At, Solution, bound_at, bound_gradient, precision_factor, precision_of
+from gpbench.schemes.general.settings import GeneralScheme
 from gpbench.schemes.general.training import SparseScheme, SubsetScheme
 
 if TYPE_CHECKING:
@@ -56,24 +57,25 @@ if TYPE_CHECKING:
     from gpbench.schemes.general.bound import FeatureRows, Report
     from gpbench.schemes.general.settings import Observation
 
-__all__ = ["Dual", "DualAscent", "GVIDual", "SoDDual"]
+__all__ = ["Dual", "DualAscent", "DualSettings", "GVIDual", "SoDDual"]
 
 _END = 1e-10
 """How near λ may come to the ends of its domain."""
 
 
-def _dual_evaluations() -> Any:
-    return setting(500, "evaluations of the dual for one kernel at most", minimum=1)
-
-
 @dataclass(frozen=True, kw_only=True)
-class GVIDual(SparseScheme):
-    """L-BFGS-B on the dual."""
+class DualSettings(GeneralScheme):
+    """What the solver reads, on all rows or on a subset."""
 
     likelihood: str = settings.likelihood("logit", "poisson")
     gradient_tolerance: float = settings.gradient_tolerance()
     value_tolerance: float = settings.value_tolerance()
-    dual_evaluations: int = _dual_evaluations()
+    dual_evaluations: int = setting(500, "evaluations of the dual for one kernel at most", minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GVIDual(DualSettings, SparseScheme):
+    """L-BFGS-B on the dual."""
 
     name: ClassVar[str] = "gvi-dual"
 
@@ -83,13 +85,8 @@ class GVIDual(SparseScheme):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoDDual(SubsetScheme):
+class SoDDual(DualSettings, SubsetScheme):
     """The same on the active set's own rows."""
-
-    likelihood: str = settings.likelihood("logit", "poisson")
-    gradient_tolerance: float = settings.gradient_tolerance()
-    value_tolerance: float = settings.value_tolerance()
-    dual_evaluations: int = _dual_evaluations()
 
     name: ClassVar[str] = "sod-dual"
 
@@ -159,7 +156,7 @@ class DualAscent:
 
     Parameters
     ----------
-    scheme : GVIDual or SoDDual
+    scheme : DualSettings
         Its settings.
     from_laplace : bool
         Whether λ begins where ``start``, Laplace's approximation on the same rows, has it; else at 1 or ½.
@@ -170,7 +167,7 @@ class DualAscent:
         The best λ by D of the last kernel.
     """
 
-    def __init__(self, scheme: GVIDual | SoDDual, *, from_laplace: bool = False) -> None:
+    def __init__(self, scheme: DualSettings, *, from_laplace: bool = False) -> None:
         self._scheme, self._from_laplace = scheme, from_laplace
         self.multipliers: Array | None = None
 

@@ -20,7 +20,7 @@ which it has not been seen to do with the line search in m, the precisions are m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from gpbench.schemes.general.bound import (
     precision_of,
     root_gradient,
 )
+from gpbench.schemes.general.settings import GeneralScheme
 from gpbench.schemes.general.training import SparseScheme, SubsetScheme
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from gpbench.schemes.general.bound import At, FeatureRows, Report
     from gpbench.schemes.general.settings import Observation
 
-__all__ = ["FixedPoint", "GVIFixedPoint", "SoDFixedPoint"]
+__all__ = ["FixedPoint", "FixedPointSettings", "GVIFixedPoint", "SoDFixedPoint"]
 
 MOST = 500
 """Iterations for one kernel at most, as in the paper."""
@@ -52,17 +53,9 @@ FALL = 1e-6
 MIXES = 30
 
 
-def _newton_steps() -> Any:
-    return setting(20, "Newton steps in the mean at most, for each step of the covariance", minimum=1)
-
-
-def _newton_ratio() -> Any:
-    return setting(0.1, "fall of the gradient in the mean after which the covariance moves", minimum=0.0, maximum=1.0)
-
-
 @dataclass(frozen=True, kw_only=True)
-class GVIFixedPoint(SparseScheme):
-    """Newton's method in the mean, the fixed point in the covariance."""
+class FixedPointSettings(GeneralScheme):
+    """What the solver reads, on all rows or on a subset."""
 
     edges: str | None = settings.edges()
     slope: float = settings.slope()
@@ -70,34 +63,28 @@ class GVIFixedPoint(SparseScheme):
     nodes: int = settings.nodes()
     gradient_tolerance: float = settings.gradient_tolerance()
     value_tolerance: float = settings.value_tolerance()
-    newton_steps: int = _newton_steps()
-    newton_ratio: float = _newton_ratio()
+    newton_steps: int = setting(20, "Newton steps in the mean at most, for each step of the covariance", minimum=1)
+    newton_ratio: float = setting(
+        0.1, "fall of the gradient in the mean after which the covariance moves", minimum=0.0, maximum=1.0
+    )
+
+    def solver(self) -> FixedPoint:
+        """The fixed point."""
+        return FixedPoint(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GVIFixedPoint(FixedPointSettings, SparseScheme):
+    """Newton's method in the mean, the fixed point in the covariance."""
 
     name: ClassVar[str] = "gvi-fixed-point"
 
-    def solver(self) -> FixedPoint:
-        """The fixed point."""
-        return FixedPoint(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class SoDFixedPoint(SubsetScheme):
+class SoDFixedPoint(FixedPointSettings, SubsetScheme):
     """The same on the active set's own rows."""
 
-    edges: str | None = settings.edges()
-    slope: float = settings.slope()
-    learn_slope: bool = settings.learn_slope()
-    nodes: int = settings.nodes()
-    gradient_tolerance: float = settings.gradient_tolerance()
-    value_tolerance: float = settings.value_tolerance()
-    newton_steps: int = _newton_steps()
-    newton_ratio: float = _newton_ratio()
-
     name: ClassVar[str] = "sod-fixed-point"
-
-    def solver(self) -> FixedPoint:
-        """The fixed point."""
-        return FixedPoint(self)
 
 
 class FixedPoint:
@@ -105,11 +92,10 @@ class FixedPoint:
 
     Parameters
     ----------
-    scheme : GVIFixedPoint or SoDFixedPoint
-        Its settings.
+    scheme : FixedPointSettings
     """
 
-    def __init__(self, scheme: GVIFixedPoint | SoDFixedPoint) -> None:
+    def __init__(self, scheme: FixedPointSettings) -> None:
         self._scheme = scheme
 
     def solve(

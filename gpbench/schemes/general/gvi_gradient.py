@@ -17,7 +17,7 @@ L L_w (``whiten`` false); whitened it is better conditioned.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.linalg import blas
@@ -29,6 +29,7 @@ from gpbench.optimize.maximise import Point, maximise
 from gpbench.schemes.base import setting
 from gpbench.schemes.general import settings
 from gpbench.schemes.general.bound import Solution, bound_at, bound_gradient, maximise_mean, precision_of
+from gpbench.schemes.general.settings import GeneralScheme
 from gpbench.schemes.general.training import SparseScheme, SubsetScheme
 
 if TYPE_CHECKING:
@@ -37,27 +38,15 @@ if TYPE_CHECKING:
     from gpbench.schemes.general.bound import At, FeatureRows, Report
     from gpbench.schemes.general.settings import Observation
 
-__all__ = ["GVIGradient", "GradientAscent", "SoDGradient"]
+__all__ = ["GVIGradient", "GradientAscent", "GradientSettings", "SoDGradient"]
 
 ROUNDS = 500
 """Of Newton's method and L-BFGS for one kernel at most."""
 
 
-def _whiten() -> Any:
-    return setting(True, "whether the factor is that of the whitened covariance, or of V, as in the paper")
-
-
-def _newton_steps() -> Any:
-    return setting(20, "Newton steps in the mean at most, for each search in the covariance", minimum=1)
-
-
-def _root_evaluations() -> Any:
-    return setting(50, "evaluations for each search in the covariance at most", minimum=2)
-
-
 @dataclass(frozen=True, kw_only=True)
-class GVIGradient(SparseScheme):
-    """Newton's method in the mean, L-BFGS in the covariance's Cholesky factor."""
+class GradientSettings(GeneralScheme):
+    """What the solver reads, on all rows or on a subset."""
 
     edges: str | None = settings.edges()
     slope: float = settings.slope()
@@ -65,36 +54,27 @@ class GVIGradient(SparseScheme):
     nodes: int = settings.nodes()
     gradient_tolerance: float = settings.gradient_tolerance()
     value_tolerance: float = settings.value_tolerance()
-    whiten: bool = _whiten()
-    newton_steps: int = _newton_steps()
-    root_evaluations: int = _root_evaluations()
+    whiten: bool = setting(True, "whether the factor is that of the whitened covariance, or of V, as in the paper")
+    newton_steps: int = setting(20, "Newton steps in the mean at most, for each search in the covariance", minimum=1)
+    root_evaluations: int = setting(50, "evaluations for each search in the covariance at most", minimum=2)
+
+    def solver(self) -> GradientAscent:
+        """Gradient ascent."""
+        return GradientAscent(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GVIGradient(GradientSettings, SparseScheme):
+    """Newton's method in the mean, L-BFGS in the covariance's Cholesky factor."""
 
     name: ClassVar[str] = "gvi-gradient"
 
-    def solver(self) -> GradientAscent:
-        """Gradient ascent."""
-        return GradientAscent(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class SoDGradient(SubsetScheme):
+class SoDGradient(GradientSettings, SubsetScheme):
     """The same on the active set's own rows."""
 
-    edges: str | None = settings.edges()
-    slope: float = settings.slope()
-    learn_slope: bool = settings.learn_slope()
-    nodes: int = settings.nodes()
-    gradient_tolerance: float = settings.gradient_tolerance()
-    value_tolerance: float = settings.value_tolerance()
-    whiten: bool = _whiten()
-    newton_steps: int = _newton_steps()
-    root_evaluations: int = _root_evaluations()
-
     name: ClassVar[str] = "sod-gradient"
-
-    def solver(self) -> GradientAscent:
-        """Gradient ascent."""
-        return GradientAscent(self)
 
 
 class GradientAscent:
@@ -102,11 +82,10 @@ class GradientAscent:
 
     Parameters
     ----------
-    scheme : GVIGradient or SoDGradient
-        Its settings.
+    scheme : GradientSettings
     """
 
-    def __init__(self, scheme: GVIGradient | SoDGradient) -> None:
+    def __init__(self, scheme: GradientSettings) -> None:
         self._scheme = scheme
 
     def solve(

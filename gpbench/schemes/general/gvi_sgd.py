@@ -33,7 +33,6 @@ from gpbench.model.gaussian import GaussianQ
 from gpbench.model.kl_bound import BoundAt, KLBound
 from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.maximise import LOG_BOUND
-from gpbench.optimize.training import Minibatches
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings as shared
 from gpbench.schemes.base import StopTraining, Training, setting
@@ -41,7 +40,7 @@ from gpbench.schemes.general import settings
 from gpbench.schemes.general.laplace import laplace_mode
 from gpbench.schemes.general.settings import ActiveSet, GeneralScheme
 from gpbench.schemes.general.training import State, maximise_evidence
-from gpbench.schemes.settings import DIVERGED, GPSettings, HeldOutRule, persist
+from gpbench.schemes.settings import DIVERGED, GPSettings, held_out_batches, persist
 
 if TYPE_CHECKING:
     from gpbench.model.inducing import InducingRule
@@ -159,17 +158,7 @@ class GVISGDTraining(Training):
         scheme, trainer = self._scheme, self.trainer
         if scheme.hyperparameters == "active-laplace":
             self._estimate()
-        rule = HeldOutRule(
-            scheme.stop,
-            self._X,
-            self._y,
-            validation=scheme.validation,
-            tolerance=scheme.tolerance,
-            posterior=self.posterior,
-            rng=self._rng,
-        )
-        trainer.rule = rule
-        batches = Minibatches(len(self._X), scheme.batch_size, rng=self._rng, without=rule.rows)
+        batches = held_out_batches(self, scheme, self._X, self._y, rng=self._rng)
         while trainer.running:
             rows = batches.draw()
             self.step(self._X[rows], self._y[rows], scale=batches.scale)

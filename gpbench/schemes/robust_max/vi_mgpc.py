@@ -45,12 +45,11 @@ from gpbench.model.posterior import Posterior
 from gpbench.optimize.lbfgsb import LBFGSB
 from gpbench.optimize.maximise import Point, maximise
 from gpbench.optimize.steps import Adam
-from gpbench.optimize.training import Minibatches
 from gpbench.optimize.unknowns import Unknowns
 from gpbench.schemes import settings
 from gpbench.schemes.base import Training, run_training, setting
 from gpbench.schemes.robust_max.bound import RobustMaxBound
-from gpbench.schemes.settings import DIVERGED, GPSettings, HeldOutRule, persist
+from gpbench.schemes.settings import DIVERGED, GPSettings, held_out_batches, persist
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -258,17 +257,7 @@ class StochasticTraining(RobustMaxTraining):
     def train(self) -> StoppedBy:
         """Step until the rule says so or the iterations are used up."""
         scheme, trainer = self._scheme, self.trainer
-        rule = HeldOutRule(
-            scheme.stop,
-            self._X,
-            self._y,
-            validation=scheme.validation,
-            tolerance=scheme.tolerance,
-            posterior=self.posterior,
-            rng=self._rng,
-        )
-        trainer.rule = rule
-        batches = Minibatches(len(self._X), scheme.batch_size, rng=self._rng, without=rule.rows)
+        batches = held_out_batches(self, scheme, self._X, self._y, rng=self._rng)
         while trainer.running:
             rows = batches.draw()
             self._step(self._X[rows], self._y[rows], scale=batches.scale)

@@ -49,11 +49,10 @@ from gpbench.errors import NumericalError
 from gpbench.model.basis import BLOCK_ROWS, Moments, row_blocks
 from gpbench.model.linalg import trmm, trsm
 from gpbench.optimize.steps import Adam
-from gpbench.optimize.training import Minibatches
 from gpbench.schemes.scalable_ep.batch import EvidenceRule, MGPCTraining, SignRates
 from gpbench.schemes.scalable_ep.evidence import CarriedSites, SiteGradient, block_size, no_limit, projected
 from gpbench.schemes.scalable_ep.factors import Moved
-from gpbench.schemes.settings import HeldOutRule, persist
+from gpbench.schemes.settings import held_out_batches, persist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     from gpbench.model.kernels import Kernel
     from gpbench.model.posterior import Latent
     from gpbench.model.rows import Array, Rows
-    from gpbench.optimize.training import Index, StoppedBy
+    from gpbench.optimize.training import Index, Minibatches, StoppedBy
     from gpbench.schemes.scalable_ep.batch import Problem
     from gpbench.schemes.scalable_ep.evidence import Gradient
     from gpbench.schemes.scalable_ep.factors import Factors, Slopes
@@ -359,24 +358,13 @@ class _CarriedTraining(MGPCTraining):
         self._all_rows, self._log_z = all_rows, 0.0
         self._batches: Minibatches | None = None
         self._steps: _Steps
-        self.held_out: Index | None = None
         if all_rows:
             self._steps = SignRates.of(scheme, self.hyper)
             if self.learns:
                 self.trainer.rule = EvidenceRule(lambda: self._log_z, tolerance=scheme.value_tolerance)
             return
         self._steps = _AdamSteps(self.hyper.parts, rate=scheme.rate)
-        rule = HeldOutRule(
-            scheme.stop,
-            problem.X,
-            problem.y,
-            validation=scheme.validation,
-            tolerance=scheme.tolerance,
-            posterior=self.posterior,
-            rng=problem.rng,
-        )
-        self.trainer.rule, self.held_out = rule, rule.rows
-        self._batches = Minibatches(len(problem.X), scheme.batch_size, rng=problem.rng, without=self.held_out)
+        self._batches = held_out_batches(self, scheme, problem.X, problem.y, rng=problem.rng)
 
     @property
     @abstractmethod
@@ -475,8 +463,8 @@ class TiedTraining(_CarriedTraining):
         super().__init__(scheme, problem, all_rows=all_rows)
         self._factors = problem.factors(slice(0, len(problem.X)))
         touching = self._factors.touching()
-        if self.held_out is not None:
-            touching = touching - problem.factors(self.held_out).touching()
+        if self._batches is not None and self._batches.without is not None:
+            touching = touching - problem.factors(self._batches.without).touching()
         self._ep = TiedEP(
             *self.hyper.at(self.p), touching=touching, block_rows=scheme.block_rows, check=self.trainer.check
         )
