@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpbench.report.plan.claims import NOT_MEASURED
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.table import HEADS, cell_words
-from gpbench.report.plan.verdicts import AGREES, HIGHER, LOWER
+from gpbench.report.plan.verdicts import AGREES, HIGHER, LOWER, UNDECIDED
 from gpbench.report.text import csv_text, escape_markdown
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class Number:
         """What is known of its cause."""
         if own := [str(each.place) for each in self.tried if each.explains]:
             return ", ".join(own)
-        return f"not known; not {', '.join(str(each.place) for each in self.tried)}" if self.tried else "not known"
+        refuted = [str(each.place) for each in self.tried if each.judged.verdict != UNDECIDED]
+        return f"not known; not {', '.join(refuted)}" if refuted else "not known"
 
 
 def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]) -> list[Number]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import fisher_exact
 
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import attained
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
     from gpbench.report.plan.checks import At
     from gpbench.report.plan.numbers import Entry
 
-__all__ = ["above", "agrees_more", "as_printed", "below", "comes_to_its_end", "nearer_printed", "spans_printed"]
+__all__ = [
+    "above",
+    "agrees_more",
+    "as_printed",
+    "below",
+    "below_calibrated",
+    "comes_to_its_end",
+    "nearer_printed",
+    "spans_printed",
+]
 
 
 def comes_to_its_end(
@@ -93,7 +103,7 @@ def agrees_more(
 ) -> list[Check]:
     """Of what is printed for some tables of [methods] a larger share agrees than of what is printed for others.
 
-    By the rule of verdicts, among what it decides.
+    By the rule of verdicts, among what it decides; see :func:`larger_share`.
     """
     decided, cells, names = [], [], []
     for chosen in (methods, than):
@@ -105,8 +115,18 @@ def agrees_more(
     if not all(decided):
         return [Check(f"{names[0]}, {names[1]}: not run", None, measured=False)]
     words = [f"{name} {sum(agree)} of {len(agree)} agree" for name, agree in zip(names, decided, strict=True)]
-    more, fewer = (sum(agree) / len(agree) for agree in decided)
-    return [Check(", ".join(words), more > fewer, tuple(cells))]
+    return [Check(", ".join(words), larger_share(*decided), tuple(cells))]
+
+
+def larger_share(one: Sequence[bool], other: Sequence[bool]) -> bool | None:
+    """Whether more of the first are true than of the others, in shares; None where more are, and chance could do that.
+
+    Fisher's exact test, one-sided, at 5 %.
+    """
+    if sum(one) * len(other) <= sum(other) * len(one):
+        return False
+    table = np.array([[sum(each), len(each) - sum(each)] for each in (one, other)])
+    return True if fisher_exact(table, alternative="greater").pvalue <= 0.05 else None
 
 
 def nearer_printed(
@@ -138,6 +158,35 @@ def nearer_printed(
             holds = nearer if low > 0.0 or high < 0.0 else None
         checks.append(Check(f"{words}, printed {one.printed.text}", holds, group.all()))
     return checks
+
+
+def below_calibrated(found: PlanCells, *, methods: Sequence[str], datasets: Sequence[str] | None = None) -> list[Check]:
+    """A printed NLL of two classes is lower than a calibrated predictor's with the printed error can be; ours is not.
+
+    A calibrated predictor that gives the likelier class probability 1 - p errs with probability p and has expected NLL
+    h(p) >= 2 p log 2; over all rows NLL >= 2 log 2 times error. (Without calibration it is log 2 times error.)
+    """
+    errors = {where: entry for where, entry, _ in _printed(found, methods, metric="error", datasets=datasets, at=None)}
+    checks = []
+    for where, nll, cells in _printed(found, methods, metric="nll", datasets=datasets, at=None):
+        error = errors.get(where)
+        if error is None or error.printed is None or nll.printed is None:
+            continue
+        told = (nll.printed.value, error.printed.value, nll.centre, error.centre)
+        known = [number for number in told if number is not None]
+        if not cells or len(known) < len(told):
+            checks.append(Check(f"{where}: not run", None, measured=False))
+            continue
+        pairs = [(known[0], known[1]), (known[2], known[3])]
+        theirs, ours = (f"{shown(one)} at error {shown(other)}, least {shown(_least(other))}" for one, other in pairs)
+        holds = [one < _least(other) for one, other in pairs] == [True, False]
+        checks.append(Check(f"{where}: printed {theirs}; ours {ours}", holds, cells))
+    return checks
+
+
+def _least(error: float) -> float:
+    """Least expected NLL (nats) of a calibrated predictor for two classes."""
+    return 2.0 * math.log(2.0) * error
 
 
 def spans_printed(

@@ -97,7 +97,7 @@ def test_more_of_what_is_printed_agrees_with_one_than_with_another(bench):
     near, far = (0.49, 0.51, 0.5, 0.5), (0.39, 0.41, 0.4, 0.4)
     found = bench({("german", "a"): near, ("german", "b"): far, ("magic", "a"): far})
     ours = {"methods": ["a"], "than": ["b"]}
-    assert told(answers.agrees_more(found, **ours)) == [("a 1 of 2 agree, b 0 of 1 agree", True, True)]
+    assert told(answers.agrees_more(found, **ours)) == [("a 1 of 2 agree, b 0 of 1 agree", None, True)]
     assert told(answers.agrees_more(found, methods=["b"], than=["a"]))[0][1] is False
     assert told(answers.agrees_more(found, **ours, datasets=["magic"])) == [("a, b: not run", None, False)]
 
@@ -112,3 +112,20 @@ def test_which_of_two_lies_nearer_to_what_is_printed_where_they_are_told_apart(b
     assert german.holds is False
     german, _ = answers.nearer_printed(bench({("german", "a"): near, ("german", "b"): wide}), **pair)
     assert german.holds is None
+
+
+def test_a_printed_nll_that_no_calibrated_predictor_has(bench, monkeypatch):
+    monkeypatch.setitem(globals(), "NUMBERS", NUMBERS + "german,A,error,0.40,0.01\nmagic,A,error,0.10,0.01\n")
+    found = bench({("german", "a"): (0.6, 0.6), ("magic", "a"): (0.4, 0.4)})
+    german, magic = answers.below_calibrated(found, methods=["a"])
+    assert german.words.startswith("german, a: printed 0.5 at error 0.4, least 0.555; ours 0.6 at error")
+    assert (german.holds, magic.holds) == (True, False)
+    assert not answers.below_calibrated(bench({}), methods=["a"])[0].measured
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "larger"),
+    [((9, 10), (4, 10), True), ((13, 17), (18, 26), None), ((19, 30), (20, 31), False), ((2, 4), (1, 2), False)],
+)
+def test_a_larger_share_is_told_from_chance(one, other, larger):
+    assert answers.larger_share(*([k < hits for k in range(count)] for hits, count in (one, other))) is larger
