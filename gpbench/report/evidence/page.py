@@ -160,8 +160,10 @@ def _findings(judged: Sequence[Judged]) -> str:
 
 
 def _share(each: Judged) -> str:
-    """Of how many checks more than one is so: ``, 9 of 10``."""
-    return f", {each.so} of {each.decided}" if each.decided > 1 else ""
+    """Of how many checks that are decided how many are so: ``, 9 of 10 (2 undecided)``; empty for a single check."""
+    if each.decided == 0 or each.decided + each.undecided == 1:
+        return ""
+    return f", {each.so} of {each.decided}" + (f" ({each.undecided} undecided)" if each.undecided else "")
 
 
 def _claims(judged: Sequence[Judged]) -> str:

@@ -14,9 +14,9 @@
 
 Each part's measure makes checks, of which each holds, does not, or is not decided by the numbers. By the rule ``all``
 (as it is unless the file says otherwise) a claim holds if all decided checks do, and in part if some do; by ``most`` if
-more than half do. No verdict, no number and no grade is written by hand. The grade of the evidence: ``full``; ``cut
-short`` where a check has no cells, or rests on fewer splits than its plan states, or on cells that ended before the
-paper's did; else ``one split`` where a number rests on a single one.
+more than half of each part's do, and in part if that is so of some parts. No verdict, no number and no grade is written
+by hand. The grade of the evidence: ``full``; ``cut short`` where a check has no cells, or rests on fewer splits than its
+plan states, or on cells that ended before the paper's did; else ``one split`` where a number rests on a single one.
 
 ``results/published/findings.toml`` is of the same form and holds what gpbench itself has to say; its plans are named in
 full (``questions/speed``).
@@ -159,8 +159,9 @@ class Judged:
         The same where they are few; else a few of them, those against the claim first, and how many there are beside.
     keys : tuple of str
         Of the cells that it rests on.
-    so, decided : int
-        How many of the checks that the cells decide are as the claim says, and how many they decide.
+    so, decided, undecided : int
+        How many of the checks that the cells decide are as the claim says, how many they decide, and how many they
+        leave open although there are numbers.
     """
 
     claim: Claim
@@ -171,6 +172,7 @@ class Judged:
     keys: tuple[str, ...] = ()
     so: int = 0
     decided: int = 0
+    undecided: int = 0
 
 
 def read_claims(folder: Path | None = None) -> list[Claim]:
@@ -384,6 +386,7 @@ def unjudged(claim: Claim) -> Judged:
 
 def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
     checks: list[Check] = []
+    parts: list[list[bool]] = []
     paper_cut = False
     single = False
     for part in claim.parts:
@@ -392,18 +395,20 @@ def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
             found = PlanCells(found.plan, with_scores(found.results, found.store)[0], found.store)
         own = MEASURES[part.measure](found, **part.options)
         checks += own
+        parts.append([check.holds for check in own if check.measured and check.holds is not None])
         cut, one = _weakness(found.plan, own)
         paper_cut, single = paper_cut or cut, single or one
     measured = [check for check in checks if check.measured]
     if not measured:
         return unjudged(claim)
-    decided = [check.holds for check in measured if check.holds is not None]
+    decided = [holds for part in parts for holds in part]
     left = _left(len(checks) - len(measured), len(checks))
     return Judged(
         claim=claim,
-        verdict=_verdict(claim.rule, decided),
+        verdict=_verdict(claim.rule, parts),
         so=sum(decided),
         decided=len(decided),
+        undecided=len(measured) - len(decided),
         grade="cut short" if paper_cut or len(measured) < len(checks) else "one split" if single else "full",
         measured="; ".join([*(check.words for check in measured), *left]),
         brief="; ".join([*_few(measured), *left]),
@@ -432,12 +437,16 @@ def _values(options: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-def _verdict(rule: str, decided: Sequence[bool]) -> str:
-    if not decided:
+def _verdict(rule: str, parts: Sequence[Sequence[bool]]) -> str:
+    """By what is decided of each part."""
+    told = [part for part in parts if part]
+    if not told:
         return "undecided"
     if rule == "most":
-        return "holds" if 2 * sum(decided) > len(decided) else "does not hold"
-    return "holds" if all(decided) else "holds in part" if any(decided) else "does not hold"
+        held = [2 * sum(part) > len(part) for part in told]
+    else:
+        held = [holds for part in told for holds in part]
+    return "holds" if all(held) else "holds in part" if any(held) else "does not hold"
 
 
 def _weakness(plan: Plan, checks: Sequence[Check]) -> tuple[bool, bool]:

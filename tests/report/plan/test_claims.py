@@ -155,6 +155,24 @@ def test_the_rules(judged, rule, says, verdict):
     assert found.measured == ("" if verdict == "not measured" else "german is so; magic is so")
 
 
+@pytest.mark.parametrize(
+    ("parts", "verdict"),
+    [
+        (([True, True, False], [True]), "holds"),
+        (([True, True, True], [True, False]), "holds in part"),
+        (([True, False], [False]), "does not hold"),
+        (([], [True]), "holds"),
+    ],
+)
+def test_most_is_asked_of_each_part(parts, verdict, monkeypatch, found_of):
+    given = iter([[Check("so", holds) for holds in part] for part in parts])
+    monkeypatch.setitem(module.MEASURES, "made", lambda found: next(given))  # noqa: ARG005
+    part = module.Part(plan="wenzel2019/table1", measure="made", options={})
+    claim = module.Claim(paper="mine", text="t", rule="most", parts=(part,) * len(parts))
+    (found,) = judge_claims([claim], lambda name: found_of(find_plan(name)))
+    assert found.verdict == verdict
+
+
 def test_the_grade_of_the_evidence(judged):
     whole = judged({"german": True})
     assert (whole.grade, len(whole.keys)) == ("full", 3)
