@@ -14,9 +14,9 @@
 
 Each part's measure makes checks, of which each holds, does not, or is not decided by the numbers. By the rule ``all``
 (as it is unless the file says otherwise) a claim holds if all decided checks do, and in part if some do; by ``most`` if
-more than half of each part's do, and in part if that is so of some parts. No verdict, no number and no grade is written
-by hand. The grade of the evidence: ``full``; ``cut short`` where a check has no cells, or rests on fewer splits than its
-plan states, or on cells that ended before the paper's did; else ``one split`` where a number rests on a single one.
+more than half of each part's do, and in part if that is so of some parts. No verdict, no number and no grade is
+written by hand. The grade of the evidence: ``full``; ``cut short`` where a check has no cells, or rests on fewer splits
+than its plan states, or on cells that ended before the paper's did; else ``one split`` where a number rests on one.
 
 ``results/published/findings.toml`` is of the same form and holds what gpbench itself has to say; its plans are named in
 full (``questions/speed``).
