@@ -159,16 +159,17 @@ class Report:
         """Print the ratios of two sequences of seconds, a round each."""
         ratios = np.asarray(over, dtype=float) / np.asarray(under, dtype=float)
         low, middle, high = np.percentile(ratios, [25, 50, 75])
+        self._require_positive(label, middle)
         self._judge(f"{label:<44} {middle:6.2f}  ({low:.2f} to {high:.2f})", middle, goal=goal, limit=limit)
 
     def seconds(self, label, values, *, unit="us"):
         """Print the median of some seconds with their quartiles."""
         low, middle, high = np.percentile(values, [25, 50, 75]) * {"us": 1e6, "ms": 1e3, "s": 1.0}[unit]
-        self._require(label, middle)
+        self._require_positive(label, middle)
         print(f"  {label:<44} {middle:6.4g} {unit}  ({low:.4g} to {high:.4g})", flush=True)
 
     def number(self, label, value, unit="", *, goal=None, limit=None):
-        """Print a number whose smallness is the goal."""
+        """Print a finite number whose smallness is the goal; a difference of times may be below 0 by their noise."""
         self._judge(f"{label:<44} {value:6.4g} {unit}".rstrip(), value, goal=goal, limit=limit)
 
     def fail(self, message):
@@ -189,8 +190,9 @@ class Report:
             if value > limit and not self.options.quick:
                 self.fail(f"{text.strip()} where {limit:g} is allowed")
         print(f"  {text}" + (f"   [{'; '.join(words)}]" if words else ""), flush=True)
-        self._require(text, value)
+        if not np.isfinite(value):
+            self.fail(f"{text.strip()}: expected a finite number; got {value}")
 
-    def _require(self, label, value):
-        if not (np.isfinite(value) and value >= 0.0):
-            self.fail(f"{label.strip()}: expected a number of 0 or more; got {value}")
+    def _require_positive(self, label, value):
+        if not value > 0.0:
+            self.fail(f"{label.strip()}: expected a time above 0; got {value}")
