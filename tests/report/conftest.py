@@ -24,6 +24,7 @@ def _cell(
     error=0.25,
     seconds=1.0,
     trace=None,
+    iterations=None,
     status="ok",
     cpu="Zen 4",
     jobs=1,
@@ -32,7 +33,7 @@ def _cell(
     message="too bad",
     **description,
 ):
-    """A stored result; ``trace`` is of (seconds, nll, error)."""
+    """A stored result; ``trace`` is of (seconds, nll, error), at iterations 1, 2 and so on unless they are given."""
     finished = status == "ok"
     if trace is None:
         trace = [(seconds, nll, error)] if finished else []
@@ -55,7 +56,7 @@ def _cell(
         metrics={"nll": nll if finished else None, "error": error if finished else None, "train_seconds": seconds},
         trace={
             "seconds": times,
-            "iteration": list(range(1, len(times) + 1)),
+            "iteration": list(range(1, len(times) + 1)) if iterations is None else iterations,
             "nll": nlls,
             "error": errors,
             "bound": [None] * len(times),

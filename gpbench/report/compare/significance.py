@@ -58,6 +58,7 @@ __all__ = [
     "means_of",
     "paired_interval",
     "signed_ranks",
+    "unpaired_interval",
     "win_rates",
 ]
 
@@ -174,6 +175,32 @@ def paired_interval(
         return mean, mean, 1.0 if mean == 0.0 else 0.0
     half = float(stats.t.ppf(0.5 + level / 2.0, n - 1)) * error
     return mean - half, mean + half, 2.0 * float(stats.t.sf(abs(mean) / error, n - 1))
+
+
+def unpaired_interval(
+    first: Sequence[float] | Array, second: Sequence[float] | Array, *, rho: float, level: float = LEVEL
+) -> tuple[float | None, float | None]:
+    """Ends of Welch's interval for a difference of two means on unlike splits, each with the variance s^2 (1/n + rho).
+
+    Parameters
+    ----------
+    first, second : (n,), (k,)
+    rho : float
+        As for :func:`paired_interval`, which is narrower wherever the splits are the same.
+    level : float
+        Of the interval.
+    """
+    both = [np.asarray(each, dtype=np.float64) for each in (first, second)]
+    if min(map(len, both)) < 2:
+        return None, None
+    mean = float(both[0].mean() - both[1].mean())
+    squares = [float(each.var(ddof=1)) * (1.0 / len(each) + rho) for each in both]
+    whole = sum(squares)
+    if whole == 0.0:
+        return mean, mean
+    freedom = whole**2 / sum(square**2 / (len(each) - 1) for square, each in zip(squares, both, strict=True))
+    half = float(stats.t.ppf(0.5 + level / 2.0, freedom)) * math.sqrt(whole)
+    return mean - half, mean + half
 
 
 def correlated_t(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpbench.report.plan.claims import NOT_MEASURED
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.table import HEADS, cell_words
-from gpbench.report.plan.verdicts import AGREES, HIGHER, LOWER, UNDECIDED
+from gpbench.report.plan.verdicts import DECIDED, HIGHER, LOWER, UNDECIDED
 from gpbench.report.text import csv_text, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells
@@ -32,13 +34,14 @@ class Tried:
         Among all causes, from 1.
     judged : Judged
         What the cells say of it as a whole.
-    explains : bool
-        It holds, and what it puts in the number's place agrees with the printed one.
+    explains : bool or None
+        It holds, for the number's own cells where it speaks of each number apart, and what it puts in the number's
+        place does not lie apart from the printed one, too; None where the cells leave that open.
     """
 
     place: int
     judged: Judged
-    explains: bool
+    explains: bool | None
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Number:
         """What is known of its cause."""
         if own := [str(each.place) for each in self.tried if each.explains]:
             return ", ".join(own)
-        refuted = [str(each.place) for each in self.tried if each.judged.verdict != UNDECIDED]
+        refuted = [str(each.place) for each in self.tried if each.explains is False]
         return f"not known; not {', '.join(refuted)}" if refuted else "not known"
 
 
@@ -83,21 +86,27 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
     causes : sequence of (Cause, Judged)
     """
     judged = {name: entries_of(found.plan, found.results) for name, found in plans.items() if found.plan.published}
-    words = {
-        (name, each.block.table.name, each.block.dataset, metric): entry.verdict.word
+    entries = {
+        (name, each.block.table.name, each.block.dataset, metric): entry
         for name, blocks in judged.items()
         for each in blocks
         for metric, entry in each.entries.items()
     }
+
+    keys: defaultdict[tuple[str, tuple[int, int]], set[str]] = defaultdict(set)
+    for name in judged:
+        for cell in plans[name].results:
+            keys[name, cell.shown.position].add(cell.key)
 
     def tried(name: str, of: BlockNumbers, metric: str) -> Iterator[Tried]:
         table, dataset, printed = of.block.table.name, of.block.dataset, of.entries[metric].printed
         large = printed is not None and printed.value is None
         for place, (cause, found) in enumerate(causes, start=1):
             if cause.speaks_of(name, method=table, dataset=dataset, large=large) and found.verdict != NOT_MEASURED:
-                other = words.get((cause.instead_plan, cause.instead.get(table, ""), dataset, metric), "")
-                there = other == AGREES or not cause.instead
-                yield Tried(place, found, found.verdict.startswith("holds") and there)
+                holds = _holds(found, keys[name, of.block.position] if cause.own else None)
+                if holds and cause.instead:
+                    holds = _within(entries.get((cause.instead_plan, cause.instead.get(table, ""), dataset, metric)))
+                yield Tried(place, found, holds)
 
     return [
         Number(plans[name].plan, each, metric, tuple(tried(name, each, metric)))
@@ -107,6 +116,22 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
         for metric, entry in each.entries.items()
         if entry.verdict.word in {LOWER, HIGHER}
     ]
+
+
+def _holds(judged: Judged, own: AbstractSet[str] | None) -> bool | None:
+    """Whether a cause holds as a whole, or by the checks that rest on some cells; None where that is open."""
+    if own is None:
+        return None if judged.verdict == UNDECIDED else judged.verdict.startswith("holds")
+    return True if own & judged.upheld else False if own & judged.denied else None
+
+
+def _within(entry: Entry | None) -> bool | None:
+    """Whether a number lies within the tolerance of the printed one, however wide; None where nothing is judged."""
+    if entry is None or entry.printed is None or entry.verdict.word not in {*DECIDED, UNDECIDED}:
+        return None
+    if entry.verdict.word == UNDECIDED and (entry.error is None or entry.printed.spread is None):
+        return None
+    return entry.verdict.word not in {LOWER, HIGHER}
 
 
 def apart_table(numbers: Sequence[Number]) -> str:

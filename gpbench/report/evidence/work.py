@@ -59,6 +59,7 @@ ORDER = (
     "questions/ep-sep",
     "questions/mean-field",
     "questions/lengthscales",
+    "questions/starts",
     "beyond/truth",
     "beyond/multiclass",
     "beyond/general",

@@ -7,31 +7,34 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import fisher_exact
+import numpy.typing as npt
 
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import attained
+from gpbench.report.compare.significance import correction, unpaired_interval
 from gpbench.report.groups import processors_of
 from gpbench.report.plan.checks import Check, difference, each_group, missing, shared_splits, shown
 from gpbench.report.plan.numbers import entries_of
-from gpbench.report.plan.verdicts import AGREES, DECIDED
+from gpbench.report.plan.verdicts import AGREES, DECIDED, LOWER, Evidence, judge
 from gpbench.report.tables.summary import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpbench.bench.plan.run import PlanCells, PlanResult
-    from gpbench.report.plan.checks import At
+    from gpbench.report.plan.checks import At, Group
     from gpbench.report.plan.numbers import Entry
+
+    Array = npt.NDArray[np.float64]
 
 __all__ = [
     "above",
-    "agrees_more",
     "as_printed",
     "below",
     "below_calibrated",
     "comes_to_its_end",
     "nearer_printed",
+    "passes_printed",
     "spans_printed",
 ]
 
@@ -93,71 +96,100 @@ def as_printed(
     return checks
 
 
-def agrees_more(
-    found: PlanCells,
-    *,
-    methods: Sequence[str],
-    than: Sequence[str],
-    metric: str = "nll",
-    datasets: Sequence[str] | None = None,
-) -> list[Check]:
-    """Of what is printed for some tables of [methods] a larger share agrees than of what is printed for others.
-
-    By the rule of verdicts, among what it decides; see :func:`larger_share`.
-    """
-    decided, cells, names = [], [], []
-    for chosen in (methods, than):
-        told = _printed(found, chosen, metric=metric, datasets=datasets, at=None)
-        known = [(entry, own) for _, entry, own in told if own and entry.verdict.word in DECIDED]
-        decided.append([entry.verdict.word == AGREES for entry, _ in known])
-        cells += [cell for _, own in known for cell in own]
-        names.append(" ".join(chosen))
-    if not all(decided):
-        return [Check(f"{names[0]}, {names[1]}: not run", None, measured=False)]
-    words = [f"{name} {sum(agree)} of {len(agree)} agree" for name, agree in zip(names, decided, strict=True)]
-    return [Check(", ".join(words), larger_share(*decided), tuple(cells))]
-
-
-def larger_share(one: Sequence[bool], other: Sequence[bool]) -> bool | None:
-    """Whether more of the first are true than of the others, in shares; None where more are, and chance could do that.
-
-    Fisher's exact test, one-sided, at 5 %.
-    """
-    if sum(one) * len(other) <= sum(other) * len(one):
-        return False
-    table = np.array([[sum(each), len(each) - sum(each)] for each in (one, other)])
-    return True if fisher_exact(table, alternative="greater").pvalue <= 0.05 else None
-
-
 def nearer_printed(
     found: PlanCells,
     *,
-    first: str,
-    second: str,
+    pairs: Sequence[tuple[str, str]],
     metric: str = "nll",
     datasets: Sequence[str] | None = None,
     at: At | None = None,
 ) -> list[Check]:
-    """The first's number lies nearer to the printed one than the second's, and the two are told apart on their splits.
+    """Of two tables of [methods] the first's number lies nearer to the printed one, where the two are told apart.
 
-    The interval of the paired differences tells them apart.
+    The interval of their difference tells them apart: of the paired differences, or of means where they have other
+    splits. Where nothing is printed for both, or ``large``, there is no check.
     """
     entries = {each.block.position: each.entries.get(metric) for each in entries_of(found.plan, found.results)}
     checks = []
-    for group in each_group(found, (first, second), datasets=datasets, at=at):
-        if gap := missing(group):
-            checks.append(gap)
-            continue
-        one, other = (entries[group.cells[name][0].shown.position] for name in (first, second))
-        if one is None or other is None or one.printed is None or one.printed.value is None:
-            continue
-        low, high, _, words = difference(group, first, second, metric)
-        holds = None
-        if one.centre is not None and other.centre is not None and low is not None and high is not None:
-            nearer = abs(one.centre - one.printed.value) < abs(other.centre - one.printed.value)
-            holds = nearer if low > 0.0 or high < 0.0 else None
-        checks.append(Check(f"{words}, printed {one.printed.text}", holds, group.all()))
+    for first, second in pairs:
+        for group in each_group(found, (first, second), datasets=datasets, at=at):
+            if gap := missing(group):
+                checks.append(gap)
+                continue
+            one, other = (entries[group.cells[name][0].shown.position] for name in (first, second))
+            if one is None or other is None or one.printed is None or one.printed.value is None:
+                continue
+            holds = None
+            if one.centre is not None and other.centre is not None and _told_apart(group, first, second, metric):
+                holds = abs(one.centre - one.printed.value) < abs(other.centre - one.printed.value)
+            words = f"{group.label}: {first} {shown(one.centre)}, {second} {shown(other.centre)}"
+            checks.append(Check(f"{words}, printed {one.printed.text}", holds, group.all()))
     return checks
+
+
+def _told_apart(group: Group, first: str, second: str, metric: str) -> bool:
+    """Whether the interval of the difference between two methods' means leaves 0 out."""
+    if shared_splits(group.cells[first], group.cells[second]):
+        low, high, _, _ = difference(group, first, second, metric)
+    else:
+        values = [[value_of(cell, metric) for cell in group.cells[name]] for name in (first, second)]
+        known = [[each for each in own if each is not None] for own in values]
+        rho = max(correction(cells[0].split.protocol, cells) or 0.0 for cells in group.cells.values())
+        low, high = unpaired_interval(*known, rho=rho)
+    return low is not None and high is not None and (low > 0.0 or high < 0.0)
+
+
+def passes_printed(found: PlanCells, *, methods: Sequence[str], datasets: Sequence[str] | None = None) -> list[Check]:
+    """On its way to a lower NLL a method passes the printed NLL, and there its error agrees with the printed one.
+
+    The way is the mean over splits, from where every split has been looked at, straight over log iterations between
+    looks; a split that has ended keeps its last numbers. Asked where a verdict is ``lower`` and our NLL is below the
+    printed one; a method that is below it from its first look on does not pass it.
+    """
+    errors = {where: entry for where, entry, _ in _printed(found, methods, metric="error", datasets=datasets, at=None)}
+    checks = []
+    for where, nll, cells in _printed(found, methods, metric="nll", datasets=datasets, at=None):
+        error = errors.get(where)
+        if not cells:
+            checks.append(Check(f"{where}: not run", None, measured=False))
+            continue
+        if error is None or LOWER not in {nll.verdict.word, error.verdict.word}:
+            continue
+        printed, theirs = nll.printed, error.printed
+        value = None if printed is None else printed.value
+        if theirs is None or value is None or nll.centre is None or nll.centre >= value:
+            continue
+        words = f"{where}: printed {shown(value)} at error {theirs.text}"
+        passed = _passed(cells, value)
+        if passed is None:
+            checks.append(Check(f"{words}, ours does not pass it", False, cells))
+            continue
+        iteration, there = passed
+        spread = float(np.std(there, ddof=1)) / math.sqrt(len(there)) if len(there) > 1 else None
+        ours = Evidence(centre=float(np.mean(there)), error=spread, finished=len(there))
+        word = judge(theirs, ours, paper=found.plan.paper).word
+        words += f", ours passes it at error {shown(ours.centre)} ± {shown(spread)} by iteration {iteration:,}"
+        checks.append(Check(words, word == AGREES if word in DECIDED else None, cells))
+    return checks
+
+
+def _passed(cells: Sequence[PlanResult], nll: float) -> tuple[int, Array] | None:
+    """Where the mean curve over splits first falls to an NLL: the iteration, and the error of each split (n,)."""
+    curves = [{name: np.asarray(cell.trace[name]) for name in ("iteration", "nll", "error")} for cell in cells]
+    looks = np.unique(np.concatenate([curve["iteration"] for curve in curves]))
+    looks = looks[looks >= max(curve["iteration"][0] for curve in curves)]
+
+    def along(name: str) -> Array:
+        return np.array([np.interp(np.log(looks), np.log(each["iteration"]), each[name]) for each in curves])
+
+    mean, errors = along("nll").mean(axis=0), along("error")
+    below = np.flatnonzero(mean <= nll)
+    if not below.size or below[0] == 0:
+        return None
+    k = below[0]
+    part = (mean[k - 1] - nll) / (mean[k - 1] - mean[k])
+    iteration = math.ceil(math.exp((1.0 - part) * math.log(looks[k - 1]) + part * math.log(looks[k])))
+    return iteration, (1.0 - part) * errors[:, k - 1] + part * errors[:, k]
 
 
 def below_calibrated(found: PlanCells, *, methods: Sequence[str], datasets: Sequence[str] | None = None) -> list[Check]:

@@ -166,7 +166,11 @@ def missing(group: Group) -> Check | None:
 
 def shared_splits(*cells: Sequence[PlanResult]) -> list[tuple[PlanResult, ...]]:
     """The cells of several methods on each split that all of them finished."""
-    keyed = [{(cell.split.index, cell.split.seed, cell.seed): cell for cell in own} for own in cells]
+
+    def key(cell: PlanResult) -> tuple[str, int, int, int]:
+        return cell.split.protocol, cell.split.index, cell.split.seed, cell.seed
+
+    keyed = [{key(cell): cell for cell in own} for own in cells]
     common = set(keyed[0]).intersection(*keyed[1:])
     return [tuple(own[key] for own in keyed) for key in sorted(common)]
 

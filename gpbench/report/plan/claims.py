@@ -159,6 +159,8 @@ class Judged:
         The same where they are few; else a few of them, those against the claim first, and how many there are beside.
     keys : tuple of str
         Of the cells that it rests on.
+    upheld, denied : frozenset of str
+        Keys of the cells of the checks that are as the claim says, and of those that are not.
     so, decided, undecided : int
         How many of the checks that the cells decide are as the claim says, how many they decide, and how many they
         leave open although there are numbers.
@@ -170,6 +172,8 @@ class Judged:
     measured: str
     brief: str = ""
     keys: tuple[str, ...] = ()
+    upheld: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
     so: int = 0
     decided: int = 0
     undecided: int = 0
@@ -242,6 +246,8 @@ class Cause:
         Tables of its [methods] and its data sets; none: all.
     large : bool
         Only those that the paper prints as ``large``.
+    own : bool
+        Each only where the check that rests on its own cells is as the cause says.
     instead_plan : str
         The plan whose numbers ought to agree with the printed ones, were it so; empty where it names none.
     instead : mapping
@@ -253,6 +259,7 @@ class Cause:
     methods: tuple[str, ...]
     datasets: tuple[str, ...]
     large: bool = False
+    own: bool = False
     instead_plan: str = ""
     instead: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -280,7 +287,7 @@ def read_causes() -> tuple[Cause, ...]:
     found = []
     for table in top.array("causes"):
         numbers = table.table("explains")
-        numbers.only(("plan", "methods", "datasets", "large"))
+        numbers.only(("plan", "methods", "datasets", "large", "own"))
         plan = numbers.text("plan")
         other = table.table("instead")
         other.only(("plan", "methods"))
@@ -292,6 +299,7 @@ def read_causes() -> tuple[Cause, ...]:
                 methods=numbers.texts("methods", ()),
                 datasets=numbers.texts("datasets", ()),
                 large=numbers.flag("large", False),
+                own=numbers.flag("own", False),
                 instead_plan=other.text("plan", plan) if pairs else "",
                 instead={name: pairs.text(name) for name in pairs},
             )
@@ -413,6 +421,8 @@ def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
         measured="; ".join([*(check.words for check in measured), *left]),
         brief="; ".join([*_few(measured), *left]),
         keys=tuple(sorted({cell.key for check in measured for cell in check.cells})),
+        upheld=frozenset(cell.key for check in measured if check.holds for cell in check.cells),
+        denied=frozenset(cell.key for check in measured if check.holds is False for cell in check.cells),
     )
 
 

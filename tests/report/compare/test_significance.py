@@ -15,6 +15,7 @@ from gpbench.report.compare.significance import (
     holm,
     paired_interval,
     signed_ranks,
+    unpaired_interval,
     win_rates,
 )
 
@@ -38,8 +39,19 @@ def test_the_variance_is_corrected_for_shared_training_rows():
     assert p == pytest.approx(1.0 - 2.0 / math.pi * math.atan(2.0 / math.sqrt(3.0)), rel=1e-12)
 
 
+def test_on_unlike_splits_without_overlap_it_is_welch_s_test():
+    a, b = np.array([0.3, 0.5, 0.4, 0.6]), np.array([0.2, 0.5, 0.2, 0.3, 0.1])
+    expected = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    assert unpaired_interval(a, b, rho=0.0) == pytest.approx((expected.low, expected.high), rel=1e-12)
+    low, high = unpaired_interval(a, a + 1.0, rho=0.25)  # both variances are twice as large as without
+    plain = unpaired_interval(a, a + 1.0, rho=0.0)
+    assert (high - low) / (plain[1] - plain[0]) == pytest.approx(math.sqrt(2.0), rel=1e-12)
+    assert unpaired_interval([0.5, 0.5], [0.2, 0.2], rho=0.1) == pytest.approx((0.3, 0.3))
+
+
 def test_one_split_has_no_interval():
     assert paired_interval([0.1], rho=0.1) == (None, None, None)
+    assert unpaired_interval([0.1], [0.2, 0.3], rho=0.1) == (None, None)
 
 
 @pytest.mark.parametrize(("value", "p"), [(0.0, 1.0), (0.5, 0.0)])

@@ -39,14 +39,22 @@ def plans(tmp_path, ran):
     return {"mine": ran(PLAN, outcomes, count=2)}
 
 
-def cause(verdict, **options):
+def cause(verdict, *, upheld=(), denied=(), **options):
     claim = Claim(
         paper="p", text=f"so it is: {verdict}", rule="all", parts=(Part(plan="mine", measure="m", options={}),)
     )
     told = (
         unjudged(claim)
         if verdict == "not measured"
-        else Judged(claim=claim, verdict=verdict, grade="full", measured="3 of 4", brief="3 of 4")
+        else Judged(
+            claim=claim,
+            verdict=verdict,
+            grade="full",
+            measured="3 of 4",
+            brief="3 of 4",
+            upheld=frozenset(upheld),
+            denied=frozenset(denied),
+        )
     )
     return Cause(claim=claim, plan="mine", methods=("a",), datasets=(), **options), told
 
@@ -66,6 +74,36 @@ def test_a_cause_explains_where_it_holds_and_what_it_puts_instead_agrees(plans):
         ("german", "does not hold", "False"), ("german", "holds", "True"),
         ("magic", "does not hold", "False"), ("magic", "holds", "False"),
     ]  # fmt: skip
+
+
+def test_a_cause_that_speaks_of_each_number_apart_goes_by_its_own_cells(plans):
+    keys = {cell.dataset: cell.key for cell in plans["mine"].results if cell.method == "x-gpc"}
+    of = {"own": True, "upheld": [keys["german"]]}
+    assert [each.words for each in apart(plans, [cause("holds in part", **of)])] == ["1", "not known"]
+    of["denied"] = [keys["magic"]]
+    assert [each.words for each in apart(plans, [cause("holds in part", **of)])] == ["1", "not known; not 1"]
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [((0.5, 0.501), "1"), ((0.3, 0.7), "1"), ((0.9, 0.901), "not known; not 1"), ((0.5,), "not known")],
+)
+def test_what_takes_a_number_s_place_must_not_lie_apart_too(tmp_path, ran, other, words):
+    (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
+    plan = {
+        "mine": ran(
+            PLAN,
+            lambda block: [{"nll": nll} for nll in ((0.9, 0.901) if block.table.name == "a" else other)],
+            count=2,
+        )
+    }
+    german, _ = apart(plan, [cause("holds", instead_plan="mine", instead={"a": "other"})])
+    assert german.words == words
+
+
+def test_what_is_undecided_neither_explains_nor_is_ruled_out(plans):
+    (german, _) = apart(plans, [cause("undecided", instead_plan="mine", instead={"a": "other"})])
+    assert (german.words, [each.explains for each in german.tried]) == ("not known", [None])
 
 
 def test_a_number_without_a_cause_is_named_too(plans):

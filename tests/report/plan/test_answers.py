@@ -32,6 +32,9 @@ def bench(tmp_path, ran):
 
         def outcomes(block):
             for value in given.get((block.dataset, block.table.name), ()):
+                if isinstance(value, dict):
+                    yield value
+                    continue
                 curve = isinstance(value, list)
                 yield (
                     {"trace": [(*point, point[1] / 2) for point in value], "nll": value[-1][1]}
@@ -93,18 +96,9 @@ def test_a_median_is_below_a_value(bench):
     assert answers.above(found, method="a", metric="nll", value=1.0)[1].measured is False
 
 
-def test_more_of_what_is_printed_agrees_with_one_than_with_another(bench):
-    near, far = (0.49, 0.51, 0.5, 0.5), (0.39, 0.41, 0.4, 0.4)
-    found = bench({("german", "a"): near, ("german", "b"): far, ("magic", "a"): far})
-    ours = {"methods": ["a"], "than": ["b"]}
-    assert told(answers.agrees_more(found, **ours)) == [("a 1 of 2 agree, b 0 of 1 agree", None, True)]
-    assert told(answers.agrees_more(found, methods=["b"], than=["a"]))[0][1] is False
-    assert told(answers.agrees_more(found, **ours, datasets=["magic"])) == [("a, b: not run", None, False)]
-
-
 def test_which_of_two_lies_nearer_to_what_is_printed_where_they_are_told_apart(bench):
     near, far, wide = (0.52, 0.53, 0.52, 0.53), (0.41, 0.42, 0.41, 0.42), (0.2, 0.7, 0.1, 0.8)
-    pair = {"first": "a", "second": "b"}
+    pair = {"pairs": [["a", "b"]]}
     german, magic = answers.nearer_printed(bench({("german", "a"): near, ("german", "b"): far}), **pair)
     assert (german.words, german.holds) == ("german: a 0.525, b 0.415, printed 0.50 ± 0.01", True)
     assert magic.measured is False
@@ -123,9 +117,46 @@ def test_a_printed_nll_that_no_calibrated_predictor_has(bench, monkeypatch):
     assert not answers.below_calibrated(bench({}), methods=["a"])[0].measured
 
 
+def test_two_with_other_splits_are_told_apart_by_their_means(bench, monkeypatch):
+    monkeypatch.setitem(globals(), "PLAN", PLAN.replace('printed = "B"', 'printed = "A"\nsplit = "folds:4"'))
+    near, far = (0.52, 0.53, 0.52, 0.53), (0.41, 0.42, 0.41, 0.42)
+    german, _ = answers.nearer_printed(bench({("german", "a"): near, ("german", "b"): far}), pairs=[["a", "b"]])
+    assert german.holds is True
+    overlapping = (0.4, 0.6, 0.4, 0.6)
+    german, _ = answers.nearer_printed(bench({("german", "a"): near, ("german", "b"): overlapping}), pairs=[["a", "b"]])
+    assert german.holds is None
+
+
+def curve(*points):
+    """A split whose trace has (iteration, NLL, error), and whose metrics are the last of it."""
+    return {
+        "trace": [(0.1 * iteration, nll, error) for iteration, nll, error in points],
+        "iterations": [iteration for iteration, _, _ in points],
+        "nll": points[-1][1],
+        "error": points[-1][2],
+    }
+
+
 @pytest.mark.parametrize(
-    ("one", "other", "larger"),
-    [((9, 10), (4, 10), True), ((13, 17), (18, 26), None), ((19, 30), (20, 31), False), ((2, 4), (1, 2), False)],
+    ("error", "holds"), [(0.2, True), (0.4, False), (0.22, True)], ids=["as printed", "another", "within the tolerance"]
 )
-def test_a_larger_share_is_told_from_chance(one, other, larger):
-    assert answers.larger_share(*([k < hits for k in range(count)] for hits, count in (one, other))) is larger
+def test_a_printed_pair_lies_on_the_way_or_does_not(bench, monkeypatch, error, holds):
+    monkeypatch.setitem(globals(), "NUMBERS", NUMBERS + "german,A,error,0.20,0.01\nmagic,A,error,0.20,0.01\n")
+    splits = [curve((1, 0.7 + d, 0.5), (100, 0.3 + d, 2 * error - 0.5), (1000, 0.1 + d, 0.05)) for d in (-0.01, 0.01)]
+    german, magic = answers.passes_printed(bench({("german", "a"): splits}), methods=["a"])
+    assert german.holds is holds
+    assert german.words.startswith(f"german, a: printed 0.5 at error 0.20 ± 0.01, ours passes it at error {error} ±")
+    assert german.words.endswith("by iteration 10")  # half way from 1 to 100 in logarithms
+    assert magic.measured is False
+
+
+def test_what_begins_below_a_printed_nll_or_ends_above_it_does_not_pass_it(bench, monkeypatch):
+    monkeypatch.setitem(globals(), "NUMBERS", NUMBERS + "german,A,error,0.20,0.01\nmagic,A,error,0.20,0.01\n")
+    below = [curve((1, 0.4 + d, 0.3), (10, 0.2 + d, 0.1)) for d in (-0.01, 0.01)]
+    above = [curve((1, 0.9 + d, 0.3), (10, 0.8 + d, 0.1)) for d in (-0.01, 0.01)]
+    found = bench({("german", "a"): below, ("magic", "a"): above})
+    (german,) = answers.passes_printed(found, methods=["a"])  # of magic, which ends above, it is not asked
+    assert (german.words, german.holds) == (
+        "german, a: printed 0.5 at error 0.20 ± 0.01, ours does not pass it",
+        False,
+    )
