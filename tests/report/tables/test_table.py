@@ -287,6 +287,14 @@ def test_converged_cells_need_no_note(make_cell):
     assert "limit" not in table(summarise([make_cell()]))
 
 
+def test_the_end_of_a_method_s_own_schedule_is_no_limit(make_cell):
+    own = {"stages": None, "max_iterations": 10_000}
+    summary = summarise([make_cell(stopped_by="iterations", settings=own, metrics={"iterations": 48})])
+    assert "limit" not in table(summary)
+    (row,) = csv.DictReader(io.StringIO(table(summary, format="csv")))
+    assert row["stopped_by"] == "schedule 1"
+
+
 def test_csv_has_no_times_from_different_processors(make_cell):
     cells = [make_cell(cpu="Zen 4"), make_cell(method="linear", settings={}, cpu="M4")]
     rows = list(csv.DictReader(io.StringIO(table(summarise(cells), format="csv"))))
