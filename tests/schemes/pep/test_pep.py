@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpbench.data.generators import ringnorm, twonorm
-from gpbench.errors import UsageError
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model.basis import Basis
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import make_kernel
@@ -12,7 +12,7 @@ from gpbench.model.likelihoods import Logit, Poisson
 from gpbench.schemes.base import StopTraining
 from gpbench.schemes.general.gvi_fixed_point import GVIFixedPoint
 from gpbench.schemes.pep.energy import Energy, Sites
-from gpbench.schemes.pep.pep import PEP, Stage, parse_stages
+from gpbench.schemes.pep.pep import PEP, PEPTraining, Stage, parse_stages
 from gpbench.schemes.pep.rows import Cavity, tilted
 from gpbench.schemes.pep.tail import Batch
 
@@ -26,17 +26,47 @@ def small(**changed):
     [
         (None, 500, (Stage(48, None),)),
         (None, 5_000, (Stage(8, 2000), Stage(40, None))),
-        (None, 20_000, (Stage(8, 2000), Stage(12, 8000), Stage(40, None))),
+        (
+            None,
+            20_000,
+            (
+                *(Stage(8, 2000), Stage(12, 8000), Stage(40, None, most=True)),
+                *(Stage(20, None, most=True, power=0.9), Stage(8, None)),
+            ),
+        ),
         (None, 60_000, (Stage(8, 2000), Stage(12, 8000), Stage(1000, None, tail=True))),
         ("3x10, 2x20,4xall", 100, (Stage(3, 10), Stage(2, 20), Stage(4, None))),
         ("3x10,2x200,4xall", 100, (Stage(3, 10), Stage(6, None))),
+        ("3xmost,2xmost,1xmost@1", 100, (Stage(5, None, most=True), Stage(1, None, most=True, power=1.0))),
+        ("3xmost,1xmost@.7,2xall", 9, (Stage(6, None),)),  # of nine rows none is held out
     ],
 )
 def test_stages_follow_the_rows(text, n, stages):
     assert parse_stages(text, n) == stages
 
 
-@pytest.mark.parametrize("text", ["", "all", "0xall", "3x0", "3xsome", "1xtail", "3xall,1xtail,3xall"])
+def test_no_other_power_is_tried_for_one_that_was_asked_for():
+    assert parse_stages(None, 20_000, tries=False) == (Stage(8, 2000), Stage(12, 8000), Stage(40, None))
+    assert parse_stages(None, 60_000, tail=False, tries=False)[-1] == Stage(40, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "all",
+        "0xall",
+        "3x0",
+        "3xsome",
+        "1xtail",
+        "3xall,1xtail,3xall",
+        "3xall@0.9",
+        "3xmost@2",
+        "3xmost@0.9,3xall",
+        "3xmost@",
+        "-3xall",
+    ],
+)
 def test_stages_that_are_none_are_refused(text):
     with pytest.raises(UsageError, match=r"stages|tail"):
         PEP(stages=text)
@@ -93,7 +123,86 @@ def test_a_limit_that_passes_within_an_evaluation_ends_it(fit, boundary):
     assert np.isfinite(found.posterior.predict(X).probabilities).all()
 
 
-@pytest.mark.parametrize("stages", ["20xall", "5x30,20xall", "3x40,12xtail"])
+class Judge(PEPTraining):
+    """Training whose held-out rows say what they are told to; notes how much was known when they were asked."""
+
+    def __init__(self, *given, better, **options):
+        super().__init__(*given, **options)
+        self.better, self.asked = better, 0
+
+    def _held_out_nll(self, _):
+        self.asked += 1
+        return 0.0 if self.better == (self.asked == 1) else 1.0
+
+
+@pytest.fixture
+def training(boundary):
+    def make(better, **changed):
+        X, y = boundary(120)
+        scheme = small(max_iterations=1000, **changed)
+        parts = {"inducing": scheme.inducing_rule_for(0), "likelihood": Logit(), "classes": 2}
+        made = Judge(scheme, X, y, better=better, rng=np.random.default_rng(0), **parts)
+        made.trainer.on_step = lambda _: None
+        return made
+
+    return make
+
+
+def kernel_of(training):
+    return training.posterior().latents[0].kernel.theta
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_another_power_is_kept_where_the_rows_held_out_say_so(training, better):
+    tried, plain = training(better, stages="4xmost,6xmost@0.9"), training(better, stages="4xmost")
+    tried.train(), plain.train()
+    assert tried.asked == 2
+    assert tried.facts()["power"] == (0.9 if better else 0.5)
+    assert tried.facts()["evaluations"] == 10
+    assert np.array_equal(kernel_of(tried), kernel_of(plain)) != better
+    assert tried.bound() is None, "some rows are held out"
+    whole = training(better, stages="4xmost,6xmost@0.9,3xall")
+    whole.train()
+    assert np.isfinite(whole.bound())
+    assert len(whole.posterior().latents[0].Z) == 12
+
+
+def test_what_is_tried_is_not_shown_before_it_is_kept(training):
+    tried, seen = training(True, stages="4xmost,6xmost@0.9"), []
+    tried.trainer.on_step = lambda _: seen.append(kernel_of(tried))
+    tried.train()
+    assert all(np.array_equal(theta, seen[3]) for theta in seen[3:])
+    assert not np.array_equal(kernel_of(tried), seen[3])
+
+
+def test_a_power_that_fails_is_not_kept(training, monkeypatch):
+    tried = training(True, stages="4xmost,6xmost@0.9")
+    climb = tried._climb
+
+    def fail(stage):
+        if stage.power is not None:
+            tried._shown = None
+            raise NumericalError("far away")
+        return climb(stage)
+
+    monkeypatch.setattr(tried, "_climb", fail)
+    tried.train()
+    assert tried.facts()["power"] == 0.5
+    assert np.isfinite(kernel_of(tried)).all()
+
+
+def test_the_rows_held_out_are_those_that_a_stage_on_most_leaves_out(training, monkeypatch):
+    tried, rows = training(True, stages="2xmost,2xmost@0.9,2xall"), []
+    energy = tried._energy
+    monkeypatch.setattr(tried, "_energy", lambda X, y: rows.append(X[:]) or energy(X, y))
+    tried.train()
+    assert [len(each) for each in rows] == [108, 108, 120]
+    held = {tuple(row) for row in rows[2][tried._held]}
+    assert len(held) == 12
+    assert not held & {tuple(row) for row in rows[0]}
+
+
+@pytest.mark.parametrize("stages", ["20xall", "5x30,20xall", "3x40,12xtail", "5xmost,5xmost@0.9,5xall"])
 def test_the_same_seed_gives_the_same_bits(fit, boundary, stages):
     X, y = boundary(120)
     one, two = (fit(small(stages=stages, batch_size=30), X, y, seed=3).posterior.arrays() for _ in range(2))
