@@ -328,6 +328,13 @@ class _Shown(NamedTuple):
     mean: float
 
 
+class _Trial(NamedTuple):
+    """What another power has to beat: the posterior before it, and its NLL on the rows held out."""
+
+    shown: _Shown
+    nll: float
+
+
 class _Settled(Exception):
     """The energy no longer rises."""
 
@@ -375,7 +382,8 @@ class PEPTraining(Training):
         bases = self._bases(self._values)
         qs = tuple(GaussianQ.prior(len(basis.Z)) for basis in bases)
         self._shown = _Shown(bases, qs, self._likelihood, self._mean)
-        self._kept: _Shown | None = None
+        self._trial: _Trial | None = None
+        self._instead: _Shown | None = None  # of what is tried, while it is no better
 
     def train(self) -> StoppedBy:
         """All stages, one after the other."""
@@ -393,7 +401,7 @@ class PEPTraining(Training):
 
     def posterior(self) -> Posterior:
         """The posterior of the best state of the stage, or where the tail has come to."""
-        return self._posterior(self._kept or self._shown)
+        return self._posterior(self._instead or self._shown)
 
     def bound(self) -> float | None:
         """The energy on all rows, where it is known."""
@@ -473,13 +481,13 @@ class PEPTraining(Training):
     def _try(self, stage: Stage, power: float) -> None:
         """A stage at another power, kept, and shown, only where it lowers the NLL of the rows held out."""
         values, shown, rows, usual = self._values, self._shown, self._last_rows, self._power
-        self._power, self._kept = power, shown
+        self._power, self._instead, self._trial = power, shown, _Trial(shown, self._held_out_nll(shown))
         try:
             self._climb(stage)
-            better = self._held_out_nll(self._shown) < self._held_out_nll(shown)
+            better = self._instead is None
         except NumericalError:
             better = False
-        self._kept = None
+        self._instead = self._trial = None
         if not better:
             self._values, self._shown, self._last_rows, self._power = values, shown, rows, usual
 
@@ -579,6 +587,9 @@ class PEPTraining(Training):
         self._shown = _Shown(state.at.bases, state.at.qs, state.likelihood, state.mean)
         self._bound = state.at.value if whole else None
         self._last_rows = state.at.sites.c.shape[1]
+        if self._trial is not None:
+            better = self._held_out_nll(self._shown) < self._trial.nll
+            self._instead = None if better else self._trial.shown
 
     def _observed(self, values: Mapping[str, Array]) -> tuple[Likelihood, float]:
         likelihood = self._likelihood.with_free(values["free"]) if "free" in values else self._likelihood
