@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 
 from gpbench.bench import reference
 from gpbench.model.kernels import SE, Linear, Matern32, Sum, White
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job ignores it, and its children do
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 ORACLES = Path(__file__).parent / "oracles"
 
