@@ -36,7 +36,6 @@ Beyond the paper: the gradient at any sites, stages, prior, the tail, and float3
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -284,19 +283,20 @@ def parse_stages(text: str | None, n: int, *, tail: bool = True, tries: bool = T
         raise UsageError(f"the tail is for one latent function alone, not for several classes; got stages {text!r}")
     stages: list[Stage] = []
     for piece in text.split(","):
-        found = re.fullmatch(r"\s*0*([1-9]\d*)x(?:0*([1-9]\d*)|(all|tail)|most(?:@(0?\.\d+|[01](?:\.0*)?))?)\s*", piece)
-        if found is None:
+        count, _, what = piece.strip().partition("x")
+        rows, at, power = what.partition("@")
+        known = rows in {"all", "most", "tail"} or (rows.isdecimal() and int(rows) > 0)
+        if not (count.isdecimal() and int(count) > 0 and known and (not at or (rows == "most" and _is_power(power)))):
             raise UsageError(f"stages must be like 8x2000,40xall or 40xmost,20xmost@0.9,8xall; got {text!r}")
-        count, some, word, power = found.groups()
-        if power and not stages:
+        if at and not stages:
             raise UsageError(f"another power needs a stage before it; got stages {text!r}")
-        most = not some and word is None and n >= HELD_OUT_SHARE
+        most = rows == "most" and n >= HELD_OUT_SHARE
         stage = Stage(
             int(count),
-            int(some) if some and int(some) < n else None,
-            tail=word == "tail",
+            int(rows) if rows.isdecimal() and int(rows) < n else None,
+            tail=rows == "tail",
             most=most,
-            power=float(power) if power and most else None,
+            power=float(power) if at and most else None,
         )
         last = stages[-1] if stages else None
         if last is not None and last.tail:
@@ -308,6 +308,13 @@ def parse_stages(text: str | None, n: int, *, tail: bool = True, tries: bool = T
     if stages[0].tail:
         raise UsageError(f"the tail needs a stage before it; got {text!r}")
     return tuple(stages)
+
+
+def _is_power(text: str) -> bool:
+    try:
+        return 0.0 <= float(text) <= 1.0
+    except ValueError:
+        return False
 
 
 class _State(NamedTuple):
