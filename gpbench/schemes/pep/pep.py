@@ -22,7 +22,7 @@ The whole algorithm:
 3. Stages: first a few evaluations on some rows, then on more, then on all; the rows of a stage are among those of the
    next. A stage begins with the sites of one update in which q itself is the cavity. Stages end by their count, not by
    convergence: what has converged on few rows is a bad start (ring: .15 to .21 instead of .06).
-4. From 10,000 rows on a tenth is held out, 2,000 at most, and at the end of a = 1/2 a few evaluations at a = .9 are
+4. From 10,000 to 50,000 rows a tenth is held out, 2,000 at most; at the end of a = 1/2 a few evaluations at a = .9 are
    tried: they are kept where they lower the NLL of the rows held out, which then come back for the last evaluations.
    Near 1 many rows are explained better (electricity .405, then .396), few and noisy ones worse (german .528, .590).
 5. Beyond 50,000 rows a tail of mini-batches takes the place of all rows (:mod:`gpbench.schemes.pep.tail`).
@@ -421,7 +421,7 @@ class PEPTraining(Training):
             "clipped": self._clipped,
             "least_left": self._least_left,
             "relative_jitter": self._jitter,
-            "power": self._power,
+            "power": self._power if self._instead is None else self._scheme.power,
         }
 
     def _climb(self, stage: Stage) -> StoppedBy:

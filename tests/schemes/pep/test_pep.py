@@ -174,6 +174,20 @@ def test_what_is_tried_is_shown_only_while_it_is_better(training):
     assert same == [True, True, False, True, False, False]
 
 
+@pytest.mark.parametrize(("nll", "power"), [(0.6, 0.5), (0.4, 0.9)])
+def test_stopped_while_another_power_is_tried_it_says_which_it_has(training, nll, power):
+    tried = training(0.5, nll, stages="4xmost,6xmost@0.9")
+
+    def stop(step):
+        if step.iteration == 5:
+            raise StopTraining
+
+    tried.trainer.on_step = stop
+    with pytest.raises(StopTraining):
+        tried.train()
+    assert tried.facts()["power"] == power
+
+
 def test_a_power_that_fails_is_not_kept(training, monkeypatch):
     tried = training(0.5, stages="4xmost,6xmost@0.9")
     climb = tried._climb
