@@ -194,5 +194,5 @@ class Report:
             self.fail(f"{text.strip()}: expected a finite number; got {value}")
 
     def _require_positive(self, label, value):
-        if not value > 0.0:
-            self.fail(f"{label.strip()}: expected a time above 0; got {value}")
+        if not (np.isfinite(value) and value > 0.0):
+            self.fail(f"{label.strip()}: expected a finite time above 0; got {value}")

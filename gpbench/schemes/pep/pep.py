@@ -336,9 +336,10 @@ class _Shown(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """What another power has to beat: the posterior before it, and its NLL on the rows held out."""
+    """What another power has to beat: the posterior before it, of which power, and its NLL on the rows held out."""
 
     shown: _Shown
+    power: float
     nll: float
 
 
@@ -421,7 +422,7 @@ class PEPTraining(Training):
             "clipped": self._clipped,
             "least_left": self._least_left,
             "relative_jitter": self._jitter,
-            "power": self._power if self._instead is None else self._scheme.power,
+            "power": self._power if self._trial is None or self._instead is None else self._trial.power,
         }
 
     def _climb(self, stage: Stage) -> StoppedBy:
@@ -488,7 +489,8 @@ class PEPTraining(Training):
     def _try(self, stage: Stage, power: float) -> None:
         """A stage at another power, kept, and shown, only where it lowers the NLL of the rows held out."""
         values, shown, rows, usual = self._values, self._shown, self._last_rows, self._power
-        self._power, self._instead, self._trial = power, shown, _Trial(shown, self._held_out_nll(shown))
+        self._trial = _Trial(shown, usual, self._held_out_nll(shown))
+        self._power, self._instead = power, shown
         try:
             self._climb(stage)
             better = self._instead is None
