@@ -264,7 +264,7 @@ class GPClassifier(_Classes):
     scaling_ : Scaling
     n_iter_ : int
     stopped_by_ : str
-        converged, iterations, seconds, failed-to-improve or unknown.
+        converged, schedule, iterations, seconds, failed-to-improve or unknown.
     bound_ : float or None
         The objective at the end (nats).
     """

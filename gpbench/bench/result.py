@@ -146,15 +146,6 @@ class Result(CellSpec):
         return self.status == "ok"
 
     @property
-    def ended_by(self) -> str | None:
-        """``stopped_by``; ``schedule`` where all of a method's ``stages`` were over before any limit on iterations."""
-        if self.stopped_by != "iterations" or "stages" not in self.settings:
-            return self.stopped_by
-        limits = (self.limits.iterations, self.settings.get("max_iterations"))
-        done = self.metrics.get("iterations") or 0
-        return "schedule" if all(done < limit for limit in limits if limit is not None) else self.stopped_by
-
-    @property
     def disturbance(self) -> float | None:
         """Wall seconds of training as a multiple of processor seconds, where one thread's are a fifth apart; else None.
 

@@ -46,9 +46,10 @@ EPOCH_LIMIT = 100_000
 few epochs, and a permutation would cost memory and a stall at each; batches are drawn independently."""
 BATCHES_AT_ONCE = 50
 
-StoppedBy = Literal["converged", "iterations", "on_step", "failed-to-improve", "unknown"]
-"""Why training ended: the scheme's stated criterion holds; its iterations are used up; ``on_step`` said so; no step led
-to anything better though the criterion does not hold; or the scheme does not say."""
+StoppedBy = Literal["converged", "schedule", "iterations", "on_step", "failed-to-improve", "unknown"]
+"""Why training ended: the scheme's stated criterion holds; its own stages, which have a length, are over; its
+iterations are used up; ``on_step`` said so; no step led to anything better though the criterion does not hold; or the
+scheme does not say."""
 
 
 class StopTraining(Exception):

@@ -113,9 +113,9 @@ def is_cut_short(cell: Result, paper: Limits) -> bool:
     paper : Limits
         What the paper's runs ended by: ``paper_limits`` of the plan.
     """
-    if cell.ended_by == "seconds":
+    if cell.stopped_by == "seconds":
         return paper.seconds is None or (cell.limits.seconds or 0.0) < paper.seconds
-    if cell.ended_by == "iterations":
+    if cell.stopped_by == "iterations":
         own = (cell.limits.iterations, cell.settings.get("max_iterations"))
         reached = min((int(each) for each in own if each is not None), default=int(cell.metrics.get("iterations") or 0))
         return paper.iterations is None or reached < paper.iterations

@@ -48,7 +48,7 @@ class Fit:
     Attributes
     ----------
     posterior : Predictor
-    stopped_by : {"converged", "iterations", "on_step", "failed-to-improve", "unknown"}
+    stopped_by : {"converged", "schedule", "iterations", "on_step", "failed-to-improve", "unknown"}
         ``converged`` only where the scheme's own stated criterion holds at the end.
     iterations : int
         That were taken; 0 where the scheme counts none.

@@ -25,7 +25,6 @@ def _cell(
     seconds=1.0,
     trace=None,
     iterations=None,
-    metrics=None,
     status="ok",
     cpu="Zen 4",
     jobs=1,
@@ -54,8 +53,7 @@ def _cell(
         **described | description,
         status=status,
         stopped_by=stopped_by if finished else None,
-        metrics={"nll": nll if finished else None, "error": error if finished else None, "train_seconds": seconds}
-        | (metrics or {}),
+        metrics={"nll": nll if finished else None, "error": error if finished else None, "train_seconds": seconds},
         trace={
             "seconds": times,
             "iteration": list(range(1, len(times) + 1)) if iterations is None else iterations,

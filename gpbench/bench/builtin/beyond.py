@@ -12,7 +12,7 @@ METHODS = (
         tasks=frozenset({"binary", "multiclass", "count", "ordinal"}),
         timing=Timing(steps=48, steps_fixed=20, overhead=2e-3, load=1.5),
         scheme="gpbench.schemes.pep.pep:PEP",
-        version=3,
+        version=4,
         checking=Checking(
             short={"precision": "double"},
             settled={"precision": "double"},

@@ -242,7 +242,7 @@ def _run(cell: PlanResult, dataset: str, split: int, *, rival: bool, goal: float
         seconds=seconds,
         step_us=1e6 * float(trace.seconds[-1] - trace.seconds[0]) / steps if steps else math.nan,
         apart=apart,
-        stopped_by=cell.ended_by or "unknown",
+        stopped_by=cell.stopped_by or "unknown",
         clock=cell.clock or "wall",
     )
 

@@ -130,7 +130,7 @@ def _row(group: Group) -> Row:
         "failed": len(group.cells) - outcomes["ok"],
         "outcomes": dict(sorted(outcomes.items())),
         "problems": dict(Counter(_problem(cell) for cell in group.cells if not cell.finished)),
-        "stopped_by": dict(sorted(Counter(str(cell.ended_by) for cell in finished).items())),
+        "stopped_by": dict(sorted(Counter(str(cell.stopped_by) for cell in finished).items())),
         "nll": statistics([cell.metrics["nll"] for cell in finished]),
         "error": statistics([cell.metrics["error"] for cell in finished]),
         "brier": statistics([cell.metrics.get("brier") for cell in finished]),

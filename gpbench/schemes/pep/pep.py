@@ -18,7 +18,9 @@ The whole algorithm:
    f = 0 (logit: d = 1/4, c = y/2).
 2. L-BFGS-B climbs E(θ, Z, φ) + log p(θ). Each evaluation takes the sites of the best one so far, updates all of them
    once in parallel (:mod:`gpbench.schemes.pep.rows`), and gives E and its gradient at the sites that came of it
-   (:mod:`gpbench.schemes.pep.energy`). The gradient is exact at any sites, so that they need not settle.
+   (:mod:`gpbench.schemes.pep.energy`). The gradient is exact at any sites, so that they need not settle. Where E no
+   longer rises, a search begins anew with updates half as long: sites that swing between two states give a high E that
+   no step can better (image ended there after 26 evaluations, NLL .070 instead of .062).
 3. Stages: first a few evaluations on some rows, then on more, then on all; the rows of a stage are among those of the
    next. A stage begins with the sites of one update in which q itself is the cavity. Stages end by their count, not by
    convergence: what has converged on few rows is a bad start (ring: .15 to .21 instead of .06).
@@ -36,6 +38,7 @@ Beyond the paper: the gradient at any sites, stages, prior, the tail, and float3
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -77,6 +80,10 @@ HELD_OUT, HELD_OUT_SHARE = 2_000, 10
 """Rows that are held out at most, and one of how many, where a stage is on most rows."""
 LOOKBACK = 4
 """Evaluations over which E must rise, or training has converged."""
+RISE = 1e-3
+"""Relative rise of E within a search, below which another search from where it ended is no use."""
+SHORTER = 0.5
+"""Of the sites' updates, from one search to the next."""
 LENGTH_BOUNDS, VARIANCE_BOUNDS = (-5.0, 7.0), (-7.0, 9.0)
 """Of log ℓ and log v."""
 LARGEST_JITTER = 1e-3
@@ -85,8 +92,9 @@ LLOYD_STEPS = 1
 FIXED_TOLERANCE = 1e-9
 """Relative change of E at which the sites of a fixed kernel have settled; they are then within its root."""
 CLASSES_RATE, FIRST_UPDATES = 0.7, 5
-"""Of the sites of several classes, whose likelihood does not change when all latent functions move together: updates of
-length 1 in all of them at once overshoot by up to 2. And the updates at the first evaluation, which begins from none.
+"""Length of the first updates of the sites of several classes, whose likelihood does not change when all latent
+functions move together: updates of length 1 in all of them at once overshoot by up to 2. And the updates at the first
+evaluation, which begins from none.
 """
 NODES_OF_BOUND = 24
 LATENT_NOISE = 1.0
@@ -266,7 +274,8 @@ def parse_stages(text: str | None, n: int, *, tail: bool = True, tries: bool = T
         None: by the number of rows.
     n : int
     tail, tries : bool
-        Whether there can be a tail, and whether another power is tried where the text is None.
+        Whether there can be a tail, as there is for one latent function, and whether another power is tried where the
+        text is None.
 
     Raises
     ------
@@ -274,7 +283,7 @@ def parse_stages(text: str | None, n: int, *, tail: bool = True, tries: bool = T
         The text does not name stages, or names a tail where there is none.
     """
     if text is None:
-        text = "8x2000,40xall"
+        text = "8x2000,56xall" if tail else "8x2000,40xall"
         if n > SMALL:
             text = "8x2000,12x8000," + ("40xmost,20xmost@0.9,8xall" if tries else "40xall")
             if n > MIDDLING and tail:
@@ -377,6 +386,7 @@ class PEPTraining(Training):
         self._held = np.sort(rng.choice(len(X), size=held, replace=False)) if held else np.empty(0, dtype=np.int64)
         self._power = scheme.power
         self._F = self._likelihood.n_latent(classes)
+        self._rate = 1.0 if self._F == 1 else CLASSES_RATE
         self._values: dict[str, Array] = {}
         for k in range(self._F):
             self._values |= {f"theta{k}": self._kernel.theta, f"Z{k}": inducing.for_latent(k).choose(X)}
@@ -395,17 +405,19 @@ class PEPTraining(Training):
 
     def train(self) -> StoppedBy:
         """All stages, one after the other."""
-        ended: StoppedBy = "iterations"
+        converged = False
         for stage in self._stages:
             if self.trainer.left <= 0:
                 return "iterations"
             if stage.tail:
-                ended = self._tail(stage.steps)
+                self._tail(stage.steps)
             elif stage.power is None:
-                ended = self._climb(stage)
+                converged = self._climb(stage)
             else:
                 self._try(stage, stage.power)
-        return ended
+        if converged and not self._stages[-1].tail:
+            return "converged"
+        return "schedule" if self.trainer.left > 0 else "iterations"
 
     def posterior(self) -> Posterior:
         """The posterior of the best state of the stage, or where the tail has come to."""
@@ -425,8 +437,8 @@ class PEPTraining(Training):
             "power": self._power if self._trial is None or self._instead is None else self._trial.power,
         }
 
-    def _climb(self, stage: Stage) -> StoppedBy:
-        """L-BFGS-B on the rows of a stage, from the best so far."""
+    def _climb(self, stage: Stage) -> bool:
+        """L-BFGS-B on the rows of a stage, from the best so far and again while E rises: whether it has converged."""
         scheme, trainer = self._scheme, self.trainer
         X, y = self._X, self._y
         if stage.rows is not None:
@@ -438,9 +450,11 @@ class PEPTraining(Training):
         whole = len(y) == len(self._y)
         energy = self._energy(X, y)
         sites = self._first_sites(energy)
-        unknowns, scale = self._unknowns(), 100.0 / len(y)
         last = trainer.count + min(stage.steps, trainer.left)
-        seen: list[float] = []
+        if not self._unknowns().size:
+            return self._settle(energy, sites, last=last, whole=whole)
+        scale = 100.0 / len(y)
+        unknowns, seen = self._unknowns(), list[float]()
 
         def begin(x: Array) -> None:
             self._jitter = JITTER
@@ -462,29 +476,36 @@ class PEPTraining(Training):
             if stage.rows is None and value - before < scheme.tolerance * abs(value):
                 raise _Settled
 
-        if not unknowns.size:
-            begin(unknowns.x)
-            while trainer.count < last:
-                state = self._evaluate(energy, self._values, sites)
-                sites = state.at.sites
-                self._show(state, whole=whole)
-                trainer.report(self._bound)
-                seen.append(state.at.value)
-                if len(seen) > 1 and abs(seen[-1] - seen[-2]) <= FIXED_TOLERANCE * abs(seen[-1]):
-                    return "converged"
-            return "iterations"
-        try:
-            return maximise(
-                objective,
-                unknowns.x,
-                search=LBFGSB(memory=scheme.memory),
-                evaluations=lambda: last - trainer.count,
-                bounds=unknowns.bounds,
-                begin=begin,
-                on_evaluation=evaluated,
-            ).stopped_by
-        except _Settled:
-            return "converged"
+        while trainer.count < last:
+            unknowns, seen = self._unknowns(), []
+            with suppress(_Settled):
+                maximise(
+                    objective,
+                    unknowns.x,
+                    search=LBFGSB(memory=scheme.memory),
+                    evaluations=lambda: last - trainer.count,
+                    bounds=unknowns.bounds,
+                    begin=begin,
+                    on_evaluation=evaluated,
+                )
+            if trainer.count < last:
+                if seen[-1] - seen[0] < RISE * abs(seen[-1]):
+                    return True
+                self._rate *= SHORTER
+        return False
+
+    def _settle(self, energy: Energy, sites: Sites, *, last: int, whole: bool) -> bool:
+        """Updates of the sites alone, where nothing is learned: whether they have settled."""
+        seen: list[float] = []
+        while self.trainer.count < last:
+            state = self._evaluate(energy, self._values, sites)
+            sites = state.at.sites
+            self._show(state, whole=whole)
+            self.trainer.report(self._bound)
+            seen.append(state.at.value)
+            if len(seen) > 1 and abs(seen[-1] - seen[-2]) <= FIXED_TOLERANCE * abs(seen[-1]):
+                return True
+        return False
 
     def _try(self, stage: Stage, power: float) -> None:
         """A stage at another power, kept, and shown, only where it lowers the NLL of the rows held out."""
@@ -540,7 +561,7 @@ class PEPTraining(Training):
             sites=sites,
             jitter=self._jitter,
             updates=updates,
-            rate=1.0 if self._F == 1 else CLASSES_RATE,
+            rate=self._rate,
         )
         self._evaluations += 1
         self._clipped += at.clipped
@@ -556,7 +577,7 @@ class PEPTraining(Training):
             gradient[f"theta{k}"] = gradient[f"theta{k}"] + slope
         return value, gradient
 
-    def _tail(self, steps: int) -> StoppedBy:
+    def _tail(self, steps: int) -> None:
         """Mini-batches from where the stages have come to."""
         scheme, trainer = self._scheme, self.trainer
         (basis,), (q,), likelihood, mean = self._shown
@@ -579,7 +600,6 @@ class PEPTraining(Training):
             tail.step(self._X[rows], self._y[rows], scale=batches.scale)
             self._shown = _Shown((tail.basis,), (tail.q,), tail.likelihood, tail.mean)
             trainer.report()
-        return "iterations"
 
     def _first_sites(self, energy: Energy) -> Sites:
         bases, qs, likelihood, mean = self._shown

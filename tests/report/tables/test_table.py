@@ -288,8 +288,7 @@ def test_converged_cells_need_no_note(make_cell):
 
 
 def test_the_end_of_a_method_s_own_schedule_is_no_limit(make_cell):
-    own = {"stages": None, "max_iterations": 10_000}
-    summary = summarise([make_cell(stopped_by="iterations", settings=own, metrics={"iterations": 48})])
+    summary = summarise([make_cell(stopped_by="schedule")])
     assert "limit" not in table(summary)
     (row,) = csv.DictReader(io.StringIO(table(summary, format="csv")))
     assert row["stopped_by"] == "schedule 1"

@@ -1,5 +1,7 @@
 """pep from its start to its end: stages, tail, what it says of itself, and rows that are hard."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,8 +26,8 @@ def small(**changed):
 @pytest.mark.parametrize(
     ("text", "n", "stages"),
     [
-        (None, 500, (Stage(48, None),)),
-        (None, 5_000, (Stage(8, 2000), Stage(40, None))),
+        (None, 500, (Stage(64, None),)),
+        (None, 5_000, (Stage(8, 2000), Stage(56, None))),
         (
             None,
             20_000,
@@ -48,6 +50,10 @@ def test_stages_follow_the_rows(text, n, stages):
 def test_no_other_power_is_tried_for_one_that_was_asked_for():
     assert parse_stages(None, 20_000, tries=False) == (Stage(8, 2000), Stage(12, 8000), Stage(40, None))
     assert parse_stages(None, 60_000, tail=False, tries=False)[-1] == Stage(40, None)
+
+
+def test_several_classes_have_fewer_evaluations():
+    assert parse_stages(None, 500, tail=False) == (Stage(48, None),)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +151,36 @@ def training(boundary):
         return made
 
     return make
+
+
+def test_an_energy_that_no_step_can_better_begins_a_new_search_with_shorter_updates(training, monkeypatch):
+    fooled, plain = training(stages="64xall"), training(stages="64xall")
+    evaluate, rates = fooled._evaluate, []
+
+    def lucky(*given, **options):
+        rates.append(fooled._rate)
+        state = evaluate(*given, **options)
+        return state._replace(at=replace(state.at, value=state.at.value + 40.0)) if len(rates) == 5 else state
+
+    monkeypatch.setattr(fooled, "_evaluate", lucky)
+    fooled.train(), plain.train()
+    assert rates[:9] == [1.0] * 9
+    assert rates[9] == 0.5
+    assert fooled.bound() == pytest.approx(plain.bound(), abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("limit", "stages", "reason"),
+    [
+        (6, "8xall", "iterations"),
+        (1000, "8xall", "schedule"),
+        (1000, "2x30,4xtail", "schedule"),
+        (1000, "400xall", "converged"),
+    ],
+)
+def test_it_says_why_it_ended(fit, boundary, limit, stages, reason):
+    X, y = boundary(120)
+    assert fit(small(stages=stages, max_iterations=limit), X, y).stopped_by == reason
 
 
 def kernel_of(training):
