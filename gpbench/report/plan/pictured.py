@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpbench.bench.derived.stored import stored_arrays
-from gpbench.errors import NotComputed
+from gpbench.errors import NotComputed, UsageError
 from gpbench.report.plan.checks import Check, each_group, missing, shared_splits, shown
 
 if TYPE_CHECKING:
@@ -16,7 +17,19 @@ if TYPE_CHECKING:
     from gpbench.bench.derived.stored import Arrays
     from gpbench.bench.plan.run import PlanCells, PlanResult
 
-__all__ = ["agrees_with", "contracts", "moves_to_boundary", "nearer_boundary", "negligible", "on_top"]
+__all__ = [
+    "agrees_with",
+    "contracts",
+    "distance",
+    "moves_to_boundary",
+    "nearer_boundary",
+    "nearer_truth",
+    "negligible",
+    "on_top",
+]
+
+DISTANCES = ("mean", "sd", "kl", "probability")
+"""From a reference posterior; see :class:`gpbench.bench.truth.measures.Distance`."""
 
 
 def _arrays(found: PlanCells) -> Arrays | None:
@@ -152,6 +165,56 @@ def _joined(
     arrays: Arrays, pairs: Sequence[tuple[PlanResult, ...]], name: str
 ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], ...]:
     return tuple(np.concatenate([arrays[f"{cell.key}/{name}"] for cell in cells]) for cells in zip(*pairs, strict=True))
+
+
+def distance(
+    found: PlanCells,
+    *,
+    method: str,
+    quantity: str,
+    at_least: float = 0.0,
+    at_most: float = math.inf,
+    at: Mapping[str, Any] | None = None,
+) -> list[Check]:
+    """A method's distance from the reference posterior of the test rows, on each problem, within two bounds."""
+    arrays = _arrays(found)
+    if arrays is None:
+        return _absent(found)
+    checks = []
+    for group in each_group(found, (method,), at=at):
+        if gap := missing(group):
+            checks.append(gap)
+            continue
+        value = _distance(arrays, group.cells[method][0], quantity)
+        words = f"{group.label}: {method} {quantity} {shown(value)}"
+        checks.append(Check(words, at_least <= value <= at_most, group.all()))
+    return checks
+
+
+def nearer_truth(
+    found: PlanCells, *, first: str, second: str, quantity: str = "kl", at: Mapping[str, Any] | None = None
+) -> list[Check]:
+    """The first is nearer to the reference posterior of the test rows than the second."""
+    arrays = _arrays(found)
+    if arrays is None:
+        return _absent(found)
+    checks = []
+    for group in each_group(found, (first, second), at=at):
+        if gap := missing(group):
+            checks.append(gap)
+            continue
+        one, other = (_distance(arrays, group.cells[name][0], quantity) for name in (first, second))
+        nearer = abs(math.log(one)) < abs(math.log(other)) if quantity == "sd" else one < other
+        words = f"{group.label}: {quantity} {first} {shown(one)}, {second} {shown(other)}"
+        checks.append(Check(words, nearer, group.all()))
+    return checks
+
+
+def _distance(arrays: Arrays, cell: PlanResult, quantity: str) -> float:
+    if quantity not in DISTANCES:
+        raise UsageError(f"quantity must be one of {', '.join(DISTANCES)}; got {quantity!r}")
+    (index,) = np.flatnonzero(arrays["cell"] == cell.key)
+    return float(arrays[quantity][index, 1])
 
 
 def contracts(found: PlanCells, *, always: Sequence[str], not_always: Sequence[str]) -> list[Check]:

@@ -332,6 +332,33 @@ def test_negligible(bench, drawn):
     assert holds(pictured.negligible(found, **wanted, most=0.02, shortest=[0, 1])) == [False, False]
 
 
+@pytest.fixture
+def apart(bench, drawn):
+    """Two methods, and their distances from a reference posterior: of training and of test rows."""
+    found = bench({"a": (0.1,), "b": (0.2,)})
+    drawn({
+        "cell": np.array([key(found, "b"), key(found, "a")]), "kl": np.array([[9.0, 0.4], [0.0, 0.1]]),
+        "sd": np.array([[1.0, 1.1], [1.0, 0.8]]),
+    })  # fmt: skip
+    return found
+
+
+def test_distance(apart):
+    (check,) = pictured.distance(apart, method="a", quantity="sd", at_most=0.9)
+    assert (check.holds, check.words) == (True, "twonorm-gen: a sd 0.8")
+    assert holds(pictured.distance(apart, method="b", quantity="sd", at_least=0.9, at_most=1.05)) == [False]
+    assert holds(pictured.distance(apart, method="b", quantity="sd", at_least=0.9)) == [True]
+    with pytest.raises(UsageError, match="mean, sd, kl, probability"):
+        pictured.distance(apart, method="a", quantity="variance")
+
+
+def test_nearer_truth(apart):
+    (check,) = pictured.nearer_truth(apart, first="a", second="b")
+    assert (check.holds, check.words) == (True, "twonorm-gen: kl a 0.1, b 0.4")
+    assert holds(pictured.nearer_truth(apart, first="b", second="a")) == [False]
+    assert holds(pictured.nearer_truth(apart, first="b", second="a", quantity="sd")) == [True], "in logarithms"
+
+
 def test_arrays_that_are_not_computed_decide_nothing(bench, monkeypatch):
     def nothing(_):
         raise NotComputed("no")
