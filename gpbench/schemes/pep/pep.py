@@ -38,7 +38,6 @@ Beyond the paper: the gradient at any sites, stages, prior, the tail, and float3
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -450,11 +449,10 @@ class PEPTraining(Training):
         whole = len(y) == len(self._y)
         energy = self._energy(X, y)
         sites = self._first_sites(energy)
-        last = trainer.count + min(stage.steps, trainer.left)
-        if not self._unknowns().size:
+        began, last = trainer.count, trainer.count + min(stage.steps, trainer.left)
+        unknowns, seen, scale = self._unknowns(), list[float](), 100.0 / len(y)
+        if not unknowns.size:
             return self._settle(energy, sites, last=last, whole=whole)
-        scale = 100.0 / len(y)
-        unknowns, seen = self._unknowns(), list[float]()
 
         def begin(x: Array) -> None:
             self._jitter = JITTER
@@ -478,7 +476,7 @@ class PEPTraining(Training):
 
         while trainer.count < last:
             unknowns, seen = self._unknowns(), []
-            with suppress(_Settled):
+            try:
                 maximise(
                     objective,
                     unknowns.x,
@@ -488,6 +486,12 @@ class PEPTraining(Training):
                     begin=begin,
                     on_evaluation=evaluated,
                 )
+            except _Settled:
+                pass
+            except NumericalError:  # where the search began
+                if trainer.count == began:
+                    raise
+                return True
             if trainer.count < last:
                 if seen[-1] - seen[0] < RISE * abs(seen[-1]):
                     return True

@@ -169,6 +169,22 @@ def test_an_energy_that_no_step_can_better_begins_a_new_search_with_shorter_upda
     assert fooled.bound() == pytest.approx(plain.bound(), abs=0.5)
 
 
+def test_a_new_search_that_cannot_begin_loses_nothing(training, monkeypatch):
+    made = training(stages="64xall")
+    evaluate = made._evaluate
+
+    def fail_anew(*given, **options):
+        if made._rate < 1.0:
+            raise NumericalError("far away")
+        state = evaluate(*given, **options)
+        return state._replace(at=replace(state.at, value=state.at.value + 40.0)) if made._evaluations == 5 else state
+
+    monkeypatch.setattr(made, "_evaluate", fail_anew)
+    assert made.train() == "converged"
+    assert made.facts()["evaluations"] == 9
+    assert np.isfinite(kernel_of(made)).all()
+
+
 @pytest.mark.parametrize(
     ("limit", "stages", "reason"),
     [
