@@ -176,7 +176,8 @@ def distance(
     at_most: float = math.inf,
     at: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """A method's distance from the reference posterior of the test rows, on each problem, within two bounds."""
+    """A method's median distance from the reference posteriors of the test rows, on each problem, within two bounds."""
+    _check_quantity(quantity)
     arrays = _arrays(found)
     if arrays is None:
         return _absent(found)
@@ -185,16 +186,24 @@ def distance(
         if gap := missing(group):
             checks.append(gap)
             continue
-        value = _distance(arrays, group.cells[method][0], quantity)
+        value = float(np.median([_distance(arrays, cell, quantity) for cell in group.cells[method]]))
         words = f"{group.label}: {method} {quantity} {shown(value)}"
-        checks.append(Check(words, at_least <= value <= at_most, group.all()))
+        holds = None if math.isnan(value) else at_least <= value <= at_most
+        checks.append(Check(words, holds, group.all()))
     return checks
 
 
 def nearer_truth(
     found: PlanCells, *, first: str, second: str, quantity: str = "kl", at: Mapping[str, Any] | None = None
 ) -> list[Check]:
-    """The first is nearer to the reference posterior of the test rows than the second."""
+    """The first is nearer to the reference posteriors of the test rows than the second, by medians of common splits.
+
+    Raises
+    ------
+    UsageError
+        The two have other reference posteriors, or the quantity is none.
+    """
+    _check_quantity(quantity)
     arrays = _arrays(found)
     if arrays is None:
         return _absent(found)
@@ -203,18 +212,33 @@ def nearer_truth(
         if gap := missing(group):
             checks.append(gap)
             continue
-        one, other = (_distance(arrays, group.cells[name][0], quantity) for name in (first, second))
-        nearer = abs(math.log(one)) < abs(math.log(other)) if quantity == "sd" else one < other
-        words = f"{group.label}: {quantity} {first} {shown(one)}, {second} {shown(other)}"
-        checks.append(Check(words, nearer, group.all()))
+        pairs = shared_splits(group.cells[first], group.cells[second])
+        if not pairs:
+            checks.append(Check(f"{group.label}: no common splits", None, group.all()))
+            continue
+        for pair in pairs:
+            one, other = (str(arrays["link"][_row(arrays, cell)]) for cell in pair)
+            if one != other:
+                raise UsageError(f"{found.plan.id}: {first} has reference posteriors of {one}, {second} of {other}")
+        ours, theirs = (float(np.median([_distance(arrays, pair[k], quantity) for pair in pairs])) for k in (0, 1))
+        nearer = abs(math.log(ours)) < abs(math.log(theirs)) if quantity == "sd" else ours < theirs
+        words = f"{group.label}: {quantity} {first} {shown(ours)}, {second} {shown(theirs)}"
+        checks.append(Check(words, None if math.isnan(ours + theirs) else nearer, group.all()))
     return checks
 
 
-def _distance(arrays: Arrays, cell: PlanResult, quantity: str) -> float:
+def _check_quantity(quantity: str) -> None:
     if quantity not in DISTANCES:
         raise UsageError(f"quantity must be one of {', '.join(DISTANCES)}; got {quantity!r}")
+
+
+def _row(arrays: Arrays, cell: PlanResult) -> int:
     (index,) = np.flatnonzero(arrays["cell"] == cell.key)
-    return float(arrays[quantity][index, 1])
+    return int(index)
+
+
+def _distance(arrays: Arrays, cell: PlanResult, quantity: str) -> float:
+    return float(arrays[quantity][_row(arrays, cell), 1])
 
 
 def contracts(found: PlanCells, *, always: Sequence[str], not_always: Sequence[str]) -> list[Check]:
