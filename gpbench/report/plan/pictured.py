@@ -263,7 +263,7 @@ def contracts(found: PlanCells, *, always: Sequence[str], not_always: Sequence[s
 
 
 def negligible(
-    found: PlanCells, *, method: str, part: str, most: float, shortest: Sequence[int] = (), scales: str = "",
+    found: PlanCells, *, method: str, part: str, most: float, shortest: Sequence[str] = (), scales: str = "",
     datasets: Sequence[str] | None = None,
 ) -> list[Check]:  # fmt: skip
     """The variances of one part of the kernel end below ``most``; the shortest length scales are those of some inputs.
@@ -275,8 +275,8 @@ def negligible(
     part, scales : str
         Beginnings of the names of the variances, and of the length scales.
     most : float
-    shortest : sequence of int
-        Numbers of the inputs, from 0, that are to have the shortest length scales.
+    shortest : sequence of str
+        Names of the inputs that are to have the shortest length scales; numbers from 0 where inputs have no names.
     datasets : sequence of str, optional
     """
     arrays = _arrays(found)
@@ -297,10 +297,13 @@ def negligible(
         words = f"{group.label}: largest variance of the part {shown(largest)}"
         checks.append(Check(words, largest <= most, group.all()))
         if shortest:
-            lengths = sorted(
-                (value, int(name.rpartition("[")[2].rstrip("]"))) for name, value in rows if name.startswith(scales)
-            )
-            first = [number for _, number in lengths[: len(shortest)]]
-            words = f"{group.label}: shortest length scales of inputs {' '.join(map(str, first))}"
+            lengths = sorted((value, _input_of(name)) for name, value in rows if name.startswith(scales))
+            first = [name for _, name in lengths[: len(shortest)]]
+            words = f"{group.label}: shortest length scales of {', '.join(first)}"
             checks.append(Check(words, set(first) == set(shortest), group.all()))
     return checks
+
+
+def _input_of(name: str) -> str:
+    """The input whose hyper-parameter it is: ``lengthscales of month``, or ``lengthscales[3]`` where it has no name."""
+    return name.partition(" of ")[2] or name.rpartition("[")[2].rstrip("]")

@@ -320,16 +320,16 @@ def test_contracts(bench, drawn):
 
 def test_negligible(bench, drawn):
     found = bench({"a": (0.1,)})
-    names = ["p0.l[0]", "p0.l[1]", "p0.l[2]", "p1.v[0]", "p1.v[1]"]
+    names = ["p0.l of month", "p0.l of a day", "p0.l[2]", "p1.v of month", "p1.v[1]"]
     drawn({
         "cell": np.array([key(found, "a")] * 5), "name": np.array(names),
         "value": np.array([0.5, 9.0, 0.4, 0.01, 0.03]),
     })  # fmt: skip
     wanted = {"method": "a", "part": "p1.v", "scales": "p0.l"}
-    checks = pictured.negligible(found, **wanted, most=0.05, shortest=[0, 2])
+    checks = pictured.negligible(found, **wanted, most=0.05, shortest=["month", "2"])
     assert holds(checks) == [True, True]
-    assert checks[1].words == "twonorm-gen: shortest length scales of inputs 2 0"
-    assert holds(pictured.negligible(found, **wanted, most=0.02, shortest=[0, 1])) == [False, False]
+    assert checks[1].words == "twonorm-gen: shortest length scales of 2, month"
+    assert holds(pictured.negligible(found, **wanted, most=0.02, shortest=["month", "a day"])) == [False, False]
 
 
 @pytest.fixture
