@@ -208,7 +208,7 @@ def inducing_rule(
         return InducingRule("none", seed=seed)
     if active is not None:
         return InducingRule("given", count=len(active), seed=seed, Z=active, targets=targets)
-    more = {"rows": settings["kmeans_rows"]} if "kmeans_rows" in settings else {}
+    more = {name: settings[f"kmeans_{name}"] for name in ("rows", "steps") if f"kmeans_{name}" in settings}
     return InducingRule(settings.get("inducing_rule", InducingRule.rule), count=settings["inducing"], seed=seed, **more)
 
 

@@ -10,9 +10,9 @@ METHODS = (
         title="Sparse power expectation propagation, a site for each row, inducing inputs learned",
         objective="evidence",
         tasks=frozenset({"binary", "multiclass", "count", "ordinal"}),
-        timing=Timing(steps=48, steps_fixed=20, overhead=2e-3, load=1.5),
+        timing=Timing(steps=64, steps_fixed=20, overhead=2e-3, load=1.5),
         scheme="gpbench.schemes.pep.pep:PEP",
-        version=4,
+        version=5,
         checking=Checking(
             short={"precision": "double"},
             settled={"precision": "double"},

@@ -176,7 +176,8 @@ def distance(
     at_most: float = math.inf,
     at: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """A method's distance from the reference posterior of the test rows, on each problem, within two bounds."""
+    """A method's median distance from the reference posteriors of the test rows, on each problem, within two bounds."""
+    _check_quantity(quantity)
     arrays = _arrays(found)
     if arrays is None:
         return _absent(found)
@@ -185,16 +186,24 @@ def distance(
         if gap := missing(group):
             checks.append(gap)
             continue
-        value = _distance(arrays, group.cells[method][0], quantity)
+        value = float(np.median([_distance(arrays, cell, quantity) for cell in group.cells[method]]))
         words = f"{group.label}: {method} {quantity} {shown(value)}"
-        checks.append(Check(words, at_least <= value <= at_most, group.all()))
+        holds = None if math.isnan(value) else at_least <= value <= at_most
+        checks.append(Check(words, holds, group.all()))
     return checks
 
 
 def nearer_truth(
     found: PlanCells, *, first: str, second: str, quantity: str = "kl", at: Mapping[str, Any] | None = None
 ) -> list[Check]:
-    """The first is nearer to the reference posterior of the test rows than the second."""
+    """The first is nearer to the reference posteriors of the test rows than the second, by medians of common splits.
+
+    Raises
+    ------
+    UsageError
+        The two have other reference posteriors, or the quantity is none.
+    """
+    _check_quantity(quantity)
     arrays = _arrays(found)
     if arrays is None:
         return _absent(found)
@@ -203,18 +212,33 @@ def nearer_truth(
         if gap := missing(group):
             checks.append(gap)
             continue
-        one, other = (_distance(arrays, group.cells[name][0], quantity) for name in (first, second))
-        nearer = abs(math.log(one)) < abs(math.log(other)) if quantity == "sd" else one < other
-        words = f"{group.label}: {quantity} {first} {shown(one)}, {second} {shown(other)}"
-        checks.append(Check(words, nearer, group.all()))
+        pairs = shared_splits(group.cells[first], group.cells[second])
+        if not pairs:
+            checks.append(Check(f"{group.label}: no common splits", None, group.all()))
+            continue
+        for pair in pairs:
+            one, other = (str(arrays["link"][_row(arrays, cell)]) for cell in pair)
+            if one != other:
+                raise UsageError(f"{found.plan.id}: {first} has reference posteriors of {one}, {second} of {other}")
+        ours, theirs = (float(np.median([_distance(arrays, pair[k], quantity) for pair in pairs])) for k in (0, 1))
+        nearer = abs(math.log(ours)) < abs(math.log(theirs)) if quantity == "sd" else ours < theirs
+        words = f"{group.label}: {quantity} {first} {shown(ours)}, {second} {shown(theirs)}"
+        checks.append(Check(words, None if math.isnan(ours + theirs) else nearer, group.all()))
     return checks
 
 
-def _distance(arrays: Arrays, cell: PlanResult, quantity: str) -> float:
+def _check_quantity(quantity: str) -> None:
     if quantity not in DISTANCES:
         raise UsageError(f"quantity must be one of {', '.join(DISTANCES)}; got {quantity!r}")
+
+
+def _row(arrays: Arrays, cell: PlanResult) -> int:
     (index,) = np.flatnonzero(arrays["cell"] == cell.key)
-    return float(arrays[quantity][index, 1])
+    return int(index)
+
+
+def _distance(arrays: Arrays, cell: PlanResult, quantity: str) -> float:
+    return float(arrays[quantity][_row(arrays, cell), 1])
 
 
 def contracts(found: PlanCells, *, always: Sequence[str], not_always: Sequence[str]) -> list[Check]:
@@ -239,7 +263,7 @@ def contracts(found: PlanCells, *, always: Sequence[str], not_always: Sequence[s
 
 
 def negligible(
-    found: PlanCells, *, method: str, part: str, most: float, shortest: Sequence[int] = (), scales: str = "",
+    found: PlanCells, *, method: str, part: str, most: float, shortest: Sequence[str] = (), scales: str = "",
     datasets: Sequence[str] | None = None,
 ) -> list[Check]:  # fmt: skip
     """The variances of one part of the kernel end below ``most``; the shortest length scales are those of some inputs.
@@ -251,8 +275,8 @@ def negligible(
     part, scales : str
         Beginnings of the names of the variances, and of the length scales.
     most : float
-    shortest : sequence of int
-        Numbers of the inputs, from 0, that are to have the shortest length scales.
+    shortest : sequence of str
+        Names of the inputs that are to have the shortest length scales; numbers from 0 where inputs have no names.
     datasets : sequence of str, optional
     """
     arrays = _arrays(found)
@@ -273,10 +297,13 @@ def negligible(
         words = f"{group.label}: largest variance of the part {shown(largest)}"
         checks.append(Check(words, largest <= most, group.all()))
         if shortest:
-            lengths = sorted(
-                (value, int(name.rpartition("[")[2].rstrip("]"))) for name, value in rows if name.startswith(scales)
-            )
-            first = [number for _, number in lengths[: len(shortest)]]
-            words = f"{group.label}: shortest length scales of inputs {' '.join(map(str, first))}"
+            lengths = sorted((value, _input_of(name)) for name, value in rows if name.startswith(scales))
+            first = [name for _, name in lengths[: len(shortest)]]
+            words = f"{group.label}: shortest length scales of {', '.join(first)}"
             checks.append(Check(words, set(first) == set(shortest), group.all()))
     return checks
+
+
+def _input_of(name: str) -> str:
+    """The input whose hyper-parameter it is: ``lengthscales of month``, or ``lengthscales[3]`` where it has no name."""
+    return name.partition(" of ")[2] or name.rpartition("[")[2].rstrip("]")

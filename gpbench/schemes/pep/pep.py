@@ -19,8 +19,9 @@ The whole algorithm:
 2. L-BFGS-B climbs E(θ, Z, φ) + log p(θ). Each evaluation takes the sites of the best one so far, updates all of them
    once in parallel (:mod:`gpbench.schemes.pep.rows`), and gives E and its gradient at the sites that came of it
    (:mod:`gpbench.schemes.pep.energy`). The gradient is exact at any sites, so that they need not settle. Where E no
-   longer rises, a search begins anew with updates half as long: sites that swing between two states give a high E that
-   no step can better (image ended there after 26 evaluations, NLL .070 instead of .062).
+   longer rises, another search begins there with updates half as long, until one brings less than .1 %: sites that
+   swing between two states give a high E that no step can better (image ended there after 26 evaluations, NLL .070
+   instead of .062).
 3. Stages: first a few evaluations on some rows, then on more, then on all; the rows of a stage are among those of the
    next. A stage begins with the sites of one update in which q itself is the cavity. Stages end by their count, not by
    convergence: what has converged on few rows is a bad start (ring: .15 to .21 instead of .06).
@@ -78,17 +79,15 @@ USUAL_POWER = 0.5
 HELD_OUT, HELD_OUT_SHARE = 2_000, 10
 """Rows that are held out at most, and one of how many, where a stage is on most rows."""
 LOOKBACK = 4
-"""Evaluations over which E must rise, or training has converged."""
+"""Evaluations over which E must rise, or a search is over."""
 RISE = 1e-3
-"""Relative rise of E within a search, below which another search from where it ended is no use."""
+"""Relative rise of E over a whole search, another one than the first, below which training has converged."""
 SHORTER = 0.5
-"""Of the sites' updates, from one search to the next."""
+"""Factor of the updates' length, from one search to the next."""
 LENGTH_BOUNDS, VARIANCE_BOUNDS = (-5.0, 7.0), (-7.0, 9.0)
 """Of log ℓ and log v."""
 LARGEST_JITTER = 1e-3
-LLOYD_STEPS = 1
-"""The inducing inputs move anyway."""
-FIXED_TOLERANCE = 1e-9
+FIXED_TOLERANCE = {"single": 1e-6, "double": 1e-9}
 """Relative change of E at which the sites of a fixed kernel have settled; they are then within its root."""
 CLASSES_RATE, FIRST_UPDATES = 0.7, 5
 """Length of the first updates of the sites of several classes, whose likelihood does not change when all latent
@@ -141,6 +140,7 @@ class PEP(GPSettings):
         choices=("kmeans", "mixed", "random"),
     )
     kmeans_rows: int = setting(2000, "random rows that k-means looks at, since it runs on the clock", minimum=1)
+    kmeans_steps: int = setting(1, "of Lloyd's steps at most; the inducing inputs move anyway", minimum=1)
     learn_inducing: bool = settings.learn_inducing()
     power: float = setting(
         USUAL_POWER, "0: the sparse KL bound, 1: EP under FITC, whose sites may run away", minimum=0.0, maximum=1.0
@@ -176,7 +176,7 @@ class PEP(GPSettings):
         UsageError
             The number of inducing inputs is none.
         """
-        return replace(super().inducing_rule_for(seed), steps=LLOYD_STEPS)
+        return replace(super().inducing_rule_for(seed), steps=self.kmeans_steps)
 
     def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The likelihood of the settings, or of the task.
@@ -385,7 +385,7 @@ class PEPTraining(Training):
         self._held = np.sort(rng.choice(len(X), size=held, replace=False)) if held else np.empty(0, dtype=np.int64)
         self._power = scheme.power
         self._F = self._likelihood.n_latent(classes)
-        self._rate = 1.0 if self._F == 1 else CLASSES_RATE
+        self._rate = 1.0 if self._F == 1 else CLASSES_RATE  # length of the sites' updates
         self._values: dict[str, Array] = {}
         for k in range(self._F):
             self._values |= {f"theta{k}": self._kernel.theta, f"Z{k}": inducing.for_latent(k).choose(X)}
@@ -404,22 +404,21 @@ class PEPTraining(Training):
 
     def train(self) -> StoppedBy:
         """All stages, one after the other."""
-        converged = False
+        ended: StoppedBy = "schedule"
         for stage in self._stages:
             if self.trainer.left <= 0:
                 return "iterations"
             if stage.tail:
                 self._tail(stage.steps)
+                ended = "schedule"
             elif stage.power is None:
-                converged = self._climb(stage)
-            else:
-                self._try(stage, stage.power)
-        if converged and not self._stages[-1].tail:
-            return "converged"
-        return "schedule" if self.trainer.left > 0 else "iterations"
+                ended = self._climb(stage)
+            elif self._try(stage, stage.power):
+                ended = "schedule"
+        return "iterations" if ended == "schedule" and self.trainer.left <= 0 else ended
 
     def posterior(self) -> Posterior:
-        """The posterior of the best state of the stage, or where the tail has come to."""
+        """The posterior of the best state of the last search, or where the tail has come to."""
         return self._posterior(self._instead or self._shown)
 
     def bound(self) -> float | None:
@@ -436,8 +435,15 @@ class PEPTraining(Training):
             "power": self._power if self._trial is None or self._instead is None else self._trial.power,
         }
 
-    def _climb(self, stage: Stage) -> bool:
-        """L-BFGS-B on the rows of a stage, from the best so far and again while E rises: whether it has converged."""
+    def _climb(self, stage: Stage) -> StoppedBy:
+        """Searches on the rows of a stage, the first from the best so far, each other from where the one before ended.
+
+        Returns
+        -------
+        str
+            ``converged``: E no longer rises. ``schedule``: the evaluations of the stage are used up.
+            ``failed-to-improve``: a search found no better point though its gradient is not small.
+        """
         scheme, trainer = self._scheme, self.trainer
         X, y = self._X, self._y
         if stage.rows is not None:
@@ -449,10 +455,11 @@ class PEPTraining(Training):
         whole = len(y) == len(self._y)
         energy = self._energy(X, y)
         sites = self._first_sites(energy)
-        began, last = trainer.count, trainer.count + min(stage.steps, trainer.left)
-        unknowns, seen, scale = self._unknowns(), list[float](), 100.0 / len(y)
+        last = trainer.count + min(stage.steps, trainer.left)
+        unknowns, scale = self._unknowns(), 100.0 / len(y)
         if not unknowns.size:
             return self._settle(energy, sites, last=last, whole=whole)
+        seen: list[float] = []
 
         def begin(x: Array) -> None:
             self._jitter = JITTER
@@ -466,18 +473,17 @@ class PEPTraining(Training):
 
         def evaluated(best: _State, value: float) -> None:
             nonlocal sites
-            sites = best.at.sites
             self._show(best, whole=whole)
-            trainer.report(self._bound)
+            sites = best.at.sites
             seen.append(value)
+            trainer.report(self._bound)
             before = seen[-1 - LOOKBACK] if len(seen) > LOOKBACK else -math.inf
             if stage.rows is None and value - before < scheme.tolerance * abs(value):
                 raise _Settled
 
-        while trainer.count < last:
-            unknowns, seen = self._unknowns(), []
+        def search() -> StoppedBy:
             try:
-                maximise(
+                return maximise(
                     objective,
                     unknowns.x,
                     search=LBFGSB(memory=scheme.memory),
@@ -485,34 +491,48 @@ class PEPTraining(Training):
                     bounds=unknowns.bounds,
                     begin=begin,
                     on_evaluation=evaluated,
-                )
+                ).stopped_by
             except _Settled:
-                pass
-            except NumericalError:  # where the search began
-                if trainer.count == began:
-                    raise
-                return True
-            if trainer.count < last:
-                if seen[-1] - seen[0] < RISE * abs(seen[-1]):
-                    return True
+                return "converged"
+
+        usual = self._rate
+        try:
+            search()
+            while trainer.count < last:
                 self._rate *= SHORTER
-        return False
+                unknowns, seen = self._unknowns(), []
+                try:
+                    ended = search()
+                except NumericalError:
+                    if seen:
+                        raise
+                    return "failed-to-improve"  # there is no value where the search before ended
+                if trainer.count < last and seen[-1] - seen[0] < RISE * abs(seen[-1]):
+                    return ended
+            return "schedule"
+        finally:
+            self._rate = usual
 
-    def _settle(self, energy: Energy, sites: Sites, *, last: int, whole: bool) -> bool:
-        """Updates of the sites alone, where nothing is learned: whether they have settled."""
-        seen: list[float] = []
-        while self.trainer.count < last:
-            state = self._evaluate(energy, self._values, sites)
-            sites = state.at.sites
-            self._show(state, whole=whole)
-            self.trainer.report(self._bound)
-            seen.append(state.at.value)
-            if len(seen) > 1 and abs(seen[-1] - seen[-2]) <= FIXED_TOLERANCE * abs(seen[-1]):
-                return True
-        return False
+    def _settle(self, energy: Energy, sites: Sites, *, last: int, whole: bool) -> StoppedBy:
+        """Updates of the sites alone, where nothing is learned; half as long once E has fallen."""
+        usual, before, tolerance = self._rate, -math.inf, FIXED_TOLERANCE[self._scheme.precision]
+        try:
+            while self.trainer.count < last:
+                state = self._evaluate(energy, self._values, sites)
+                sites, value = state.at.sites, state.at.value
+                self._show(state, whole=whole)
+                self.trainer.report(self._bound)
+                if abs(value - before) <= tolerance * abs(value):
+                    return "converged"
+                if value < before:
+                    self._rate = SHORTER * usual
+                before = value
+            return "schedule"
+        finally:
+            self._rate = usual
 
-    def _try(self, stage: Stage, power: float) -> None:
-        """A stage at another power, kept, and shown, only where it lowers the NLL of the rows held out."""
+    def _try(self, stage: Stage, power: float) -> bool:
+        """A stage at another power, kept, and shown, only where it lowers the NLL of the rows held out: whether so."""
         values, shown, rows, usual = self._values, self._shown, self._last_rows, self._power
         self._trial = _Trial(shown, usual, self._held_out_nll(shown))
         self._power, self._instead = power, shown
@@ -524,6 +544,7 @@ class PEPTraining(Training):
         self._instead = self._trial = None
         if not better:
             self._values, self._shown, self._last_rows, self._power = values, shown, rows, usual
+        return better
 
     def _held_out_nll(self, shown: _Shown) -> float:
         score = self._posterior(shown).score(self._X[self._held], self._y[self._held])
@@ -616,13 +637,12 @@ class PEPTraining(Training):
         return Sites(c[None], d[None])
 
     def _show(self, state: _State, *, whole: bool) -> None:
-        self._values = state.values
-        self._shown = _Shown(state.at.bases, state.at.qs, state.likelihood, state.mean)
+        shown = _Shown(state.at.bases, state.at.qs, state.likelihood, state.mean)
+        if self._trial is not None:
+            self._instead = None if self._held_out_nll(shown) < self._trial.nll else self._trial.shown
+        self._values, self._shown = state.values, shown
         self._bound = state.at.value if whole else None
         self._last_rows = state.at.sites.c.shape[1]
-        if self._trial is not None:
-            better = self._held_out_nll(self._shown) < self._trial.nll
-            self._instead = None if better else self._trial.shown
 
     def _observed(self, values: Mapping[str, Array]) -> tuple[Likelihood, float]:
         likelihood = self._likelihood.with_free(values["free"]) if "free" in values else self._likelihood

@@ -320,16 +320,16 @@ def test_contracts(bench, drawn):
 
 def test_negligible(bench, drawn):
     found = bench({"a": (0.1,)})
-    names = ["p0.l[0]", "p0.l[1]", "p0.l[2]", "p1.v[0]", "p1.v[1]"]
+    names = ["p0.l of month", "p0.l of a day", "p0.l[2]", "p1.v of month", "p1.v[1]"]
     drawn({
         "cell": np.array([key(found, "a")] * 5), "name": np.array(names),
         "value": np.array([0.5, 9.0, 0.4, 0.01, 0.03]),
     })  # fmt: skip
     wanted = {"method": "a", "part": "p1.v", "scales": "p0.l"}
-    checks = pictured.negligible(found, **wanted, most=0.05, shortest=[0, 2])
+    checks = pictured.negligible(found, **wanted, most=0.05, shortest=["month", "2"])
     assert holds(checks) == [True, True]
-    assert checks[1].words == "twonorm-gen: shortest length scales of inputs 2 0"
-    assert holds(pictured.negligible(found, **wanted, most=0.02, shortest=[0, 1])) == [False, False]
+    assert checks[1].words == "twonorm-gen: shortest length scales of 2, month"
+    assert holds(pictured.negligible(found, **wanted, most=0.02, shortest=["month", "a day"])) == [False, False]
 
 
 @pytest.fixture
@@ -338,7 +338,8 @@ def apart(bench, drawn):
     found = bench({"a": (0.1,), "b": (0.2,)})
     drawn({
         "cell": np.array([key(found, "b"), key(found, "a")]), "kl": np.array([[9.0, 0.4], [0.0, 0.1]]),
-        "sd": np.array([[1.0, 1.1], [1.0, 0.8]]),
+        "sd": np.array([[1.0, 1.1], [1.0, 0.8]]), "link": np.array(["logit", "logit"]),
+        "mean": np.array([[1.0, np.nan], [1.0, 0.2]]),
     })  # fmt: skip
     return found
 
@@ -357,6 +358,26 @@ def test_nearer_truth(apart):
     assert (check.holds, check.words) == (True, "twonorm-gen: kl a 0.1, b 0.4")
     assert holds(pictured.nearer_truth(apart, first="b", second="a")) == [False]
     assert holds(pictured.nearer_truth(apart, first="b", second="a", quantity="sd")) == [True], "in logarithms"
+
+
+def test_distances_that_are_none_decide_nothing(apart):
+    assert holds(pictured.nearer_truth(apart, first="a", second="b", quantity="mean")) == [None]
+    assert holds(pictured.distance(apart, method="b", quantity="mean", at_most=1.0)) == [None]
+    checks = [
+        *pictured.nearer_truth(apart, first="a", second="c"),
+        *pictured.distance(apart, method="c", quantity="sd"),
+    ]
+    assert [check.measured for check in checks] == [False, False]
+
+
+def test_two_links_have_two_truths(bench, drawn):
+    found = bench({"a": (0.1,), "b": (0.2,)})
+    drawn({
+        "cell": np.array([key(found, "a"), key(found, "b")]), "kl": np.array([[9.0, 0.4], [0.0, 0.1]]),
+        "link": np.array(["logit", "probit"]),
+    })  # fmt: skip
+    with pytest.raises(UsageError, match="a has reference posteriors of logit, b of probit"):
+        pictured.nearer_truth(found, first="a", second="b")
 
 
 def test_arrays_that_are_not_computed_decide_nothing(bench, monkeypatch):

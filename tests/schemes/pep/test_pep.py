@@ -153,50 +153,115 @@ def training(boundary):
     return make
 
 
+def lucky(training, monkeypatch, *, at=5, told=None):
+    """An evaluation that gives a far too high energy, which nothing betters; ``told`` of each length of update."""
+    evaluate, number = training._evaluate, []
+
+    def evaluated(*given, **options):
+        number.append(training._rate)
+        if told is not None:
+            told(training)
+        state = evaluate(*given, **options)
+        return state._replace(at=replace(state.at, value=state.at.value + 40.0)) if len(number) == at else state
+
+    monkeypatch.setattr(training, "_evaluate", evaluated)
+    return number
+
+
 def test_an_energy_that_no_step_can_better_begins_a_new_search_with_shorter_updates(training, monkeypatch):
     fooled, plain = training(stages="64xall"), training(stages="64xall")
-    evaluate, rates = fooled._evaluate, []
-
-    def lucky(*given, **options):
-        rates.append(fooled._rate)
-        state = evaluate(*given, **options)
-        return state._replace(at=replace(state.at, value=state.at.value + 40.0)) if len(rates) == 5 else state
-
-    monkeypatch.setattr(fooled, "_evaluate", lucky)
+    rates = lucky(fooled, monkeypatch)
     fooled.train(), plain.train()
     assert rates[:9] == [1.0] * 9
     assert rates[9] == 0.5
     assert fooled.bound() == pytest.approx(plain.bound(), abs=0.5)
+    assert fooled._rate == 1.0, "another stage has other sites"
+
+
+def test_a_first_search_alone_has_never_converged(training, monkeypatch):
+    """Where it begins with an energy that is too high it rises by nothing."""
+    fooled = training(stages="64xall")
+    rates = lucky(fooled, monkeypatch, at=1)
+    fooled.train()
+    assert len(rates) > 15
 
 
 def test_a_new_search_that_cannot_begin_loses_nothing(training, monkeypatch):
-    made = training(stages="64xall")
-    evaluate = made._evaluate
-
-    def fail_anew(*given, **options):
-        if made._rate < 1.0:
+    def fail(training):
+        if training._rate < 1.0:
             raise NumericalError("far away")
-        state = evaluate(*given, **options)
-        return state._replace(at=replace(state.at, value=state.at.value + 40.0)) if made._evaluations == 5 else state
 
-    monkeypatch.setattr(made, "_evaluate", fail_anew)
-    assert made.train() == "converged"
+    made, short = training(stages="64xall"), training(stages="5xall")
+    lucky(made, monkeypatch, told=fail)
+    short.train()
+    assert made.train() == "failed-to-improve"
     assert made.facts()["evaluations"] == 9
-    assert np.isfinite(kernel_of(made)).all()
+    assert np.array_equal(kernel_of(made), kernel_of(short))
+    assert made.bound() == pytest.approx(short.bound() + 40.0)
+
+
+def test_an_energy_without_a_value_where_training_begins_is_an_error(training, monkeypatch):
+    made = training(stages="64xall")
+
+    def fail(*_, **__):
+        raise NumericalError("far away")
+
+    monkeypatch.setattr(made, "_evaluate", fail)
+    with pytest.raises(NumericalError, match="far away"):
+        made.train()
 
 
 @pytest.mark.parametrize(
     ("limit", "stages", "reason"),
     [
         (6, "8xall", "iterations"),
+        (8, "8xall", "iterations"),
         (1000, "8xall", "schedule"),
-        (1000, "2x30,4xtail", "schedule"),
         (1000, "400xall", "converged"),
+        (1000, "400xall,4xtail", "schedule"),
     ],
 )
 def test_it_says_why_it_ended(fit, boundary, limit, stages, reason):
     X, y = boundary(120)
     assert fit(small(stages=stages, max_iterations=limit), X, y).stopped_by == reason
+
+
+@pytest.mark.parametrize(("nll", "reason"), [(0.4, "schedule"), (0.6, "converged")])
+def test_a_power_that_is_kept_ended_by_its_count(training, nll, reason):
+    tried = training(0.5, *[nll] * 4, stages="400xmost,4xmost@0.9")
+    assert tried.train() == reason
+
+
+def test_a_trial_without_a_score_is_not_kept(training, monkeypatch):
+    tried = training(stages="4xmost,4xmost@0.9")
+    nlls = iter((0.5, 0.6, 0.4))
+
+    def score(_):
+        try:
+            return next(nlls)
+        except StopIteration:
+            raise NumericalError("no score") from None
+
+    monkeypatch.setattr(tried, "_held_out_nll", score)
+    tried.train()
+    assert tried.facts()["power"] == 0.5
+
+
+@pytest.mark.parametrize(("swings", "rates"), [(True, {1.0, 0.5}), (False, {1.0})])
+def test_sites_of_a_fixed_kernel_settle(training, monkeypatch, swings, rates):
+    made, found = training(stages="64xall", hyperparameters="fixed", learn_inducing=False), set()
+    evaluate, energies = made._evaluate, []
+
+    def evaluated(*given, **options):
+        found.add(made._rate)
+        state = evaluate(*given, **options)
+        energies.append(state.at.value - (3.0 if swings and len(energies) == 2 else 0.0))
+        return state._replace(at=replace(state.at, value=energies[-1]))
+
+    monkeypatch.setattr(made, "_evaluate", evaluated)
+    assert made.train() == "converged"
+    assert found == rates
+    assert len(energies) < 30
 
 
 def kernel_of(training):
