@@ -18,7 +18,7 @@ from gpbench.bench.division import divide
 from gpbench.bench.plan.run import source_of
 from gpbench.bench.runner import inducing_rule
 from gpbench.bench.sources import drawn, opened
-from gpbench.bench.truth.measures import distance
+from gpbench.bench.truth.measures import Distance, distance
 from gpbench.bench.truth.reference import PARTS, find_reference
 from gpbench.data.record import Preparation
 from gpbench.errors import DataError, UsageError
@@ -390,7 +390,7 @@ def truth(found: PlanCells, options: Mapping[str, Any], config: Config) -> Array
                 "problem": about["problem"],
                 "link": link,
                 "M": len(latents[0].Z),
-                **{name: [getattr(each, name) for each in apart] for name in ("mean", "sd", "kl", "probability")},
+                **{name: [getattr(each, name) for each in apart] for name in Distance._fields},
                 "gap": math.nan if bound is None else reference.log_evidence - bound,
                 "evidence": reference.log_evidence,
                 "evidence_error": about["log_evidence_error"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpbench.bench.derived.stored import stored_arrays
+from gpbench.bench.truth.measures import Distance
 from gpbench.errors import NotComputed, UsageError
 from gpbench.report.plan.checks import Check, each_group, missing, shared_splits, shown
 
@@ -27,9 +28,6 @@ __all__ = [
     "negligible",
     "on_top",
 ]
-
-DISTANCES = ("mean", "sd", "kl", "probability")
-"""From a reference posterior; see :class:`gpbench.bench.truth.measures.Distance`."""
 
 
 def _arrays(found: PlanCells) -> Arrays | None:
@@ -228,8 +226,8 @@ def nearer_truth(
 
 
 def _check_quantity(quantity: str) -> None:
-    if quantity not in DISTANCES:
-        raise UsageError(f"quantity must be one of {', '.join(DISTANCES)}; got {quantity!r}")
+    if quantity not in Distance._fields:
+        raise UsageError(f"quantity must be one of {', '.join(Distance._fields)}; got {quantity!r}")
 
 
 def _row(arrays: Arrays, cell: PlanResult) -> int:

@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.derived.stored import stored_arrays
+from gpbench.bench.truth.measures import Distance
 from gpbench.errors import unknown_name
 from gpbench.report.notes import plan_notes
 from gpbench.report.tables.lines import head_words, text
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.run import PlanCells
 
 __all__ = ["Row", "rows_of", "truth_rows", "truth_text"]
-
-MEASURES = ("mean", "sd", "kl", "probability")
 
 _NOTES = (
     (
@@ -96,8 +95,8 @@ def rows_of(found: PlanCells, arrays: Arrays | None = None) -> list[Row]:
     for index, key in enumerate(arrays.get("cell", ())):
         cell = cells[str(key)]
         gap, m = float(arrays["gap"][index]), int(arrays["M"][index])
-        numbers = {name: float(arrays[name][index][1]) for name in MEASURES}
-        numbers |= {f"train_{name}": float(arrays[name][index][0]) for name in MEASURES}
+        numbers = {name: float(arrays[name][index][1]) for name in Distance._fields}
+        numbers |= {f"train_{name}": float(arrays[name][index][0]) for name in Distance._fields}
         own = ("evidence", "evidence_error", "mean_error", "probability_error")
         rows.append(
             Row(
@@ -149,13 +148,13 @@ def _over_problems(rows: Sequence[Row]) -> Display:
     for (label, link, size), own in groups.items():
         gaps = [row.gap for row in own if row.gap is not None]
         numbers = (
-            *(Number(_digits(median(getattr(row, name) for row in own))) for name in MEASURES),
+            *(Number(_digits(median(getattr(row, name) for row in own))) for name in Distance._fields),
             Number(_digits(median(gaps)) if gaps else NONE),
         )
         lines.append(Line((label, link, size, str(len(own))), numbers))
     return Display(
         word_heads=("method", "link", "M", "problems"),
-        number_heads=(*MEASURES, "gap"),
+        number_heads=(*Distance._fields, "gap"),
         lines=tuple(lines),
         best="",
         notes=("Medians over problems.",),
@@ -166,7 +165,7 @@ def _problems(rows: Sequence[Row], found: PlanCells) -> Display:
     lines = []
     for row in rows:
         numbers = (
-            *(Number(_digits(getattr(row, name))) for name in MEASURES),
+            *(Number(_digits(getattr(row, name))) for name in Distance._fields),
             Number(NONE if row.gap is None else _digits(row.gap)),
         )
         lines.append(Line((row.problem, row.link, row.label, str(row.m)), numbers))
@@ -183,7 +182,7 @@ def _problems(rows: Sequence[Row], found: PlanCells) -> Display:
     ]
     return Display(
         word_heads=("problem", "link", "method", "M"),
-        number_heads=(*MEASURES, "gap"),
+        number_heads=(*Distance._fields, "gap"),
         lines=tuple(lines),
         best="",
         notes=(*_NOTES, *exact, *failed, *plan_notes(found.plan)),
