@@ -85,7 +85,7 @@ def trained(name, X, y, *, seed, watch):
     scheme.fit(
         X,
         y,
-        inducing=scheme.inducing_rule_for(seed) if "inducing" in settings else InducingRule("none"),
+        inducing=InducingRule.of(settings, seed=seed),
         likelihood=scheme.likelihood_for("binary", 2),
         classes=2,
         rng=np.random.default_rng(seed),

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.cell import Limits, SplitSpec
 from gpbench.bench.choices import check_likelihoods
-from gpbench.bench.runner import Bounds, Task, inducing_rule
+from gpbench.bench.runner import Bounds, Task
 from gpbench.bench.sources import Source, drawn, opened
 from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError
+from gpbench.model.inducing import InducingRule
 from gpbench.schemes.settings import KernelSettings
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _check_kernel(choice: Choice, dataset: Dataset) -> None:
 
 def _check_inducing(choice: Choice, dataset: Dataset, protocol: Protocol, *, rows: int) -> None:
     """Refuse more inducing points than a split has training rows."""
-    rule = inducing_rule(choice.settings, seed=0)
+    rule = InducingRule.of(choice.settings, seed=0)
     if rule.rule == "none":
         return
     try:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.cell import SplitSpec, generator
 from gpbench.bench.choices import check_likelihoods, learned_of
-from gpbench.bench.runner import as_fit, inducing_rule
+from gpbench.bench.runner import as_fit
+from gpbench.model.inducing import InducingRule
 from gpbench.schemes.base import StopTraining
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def fit_rows(
         first = fit_rows(choice.origin, X, y, task=task, classes=classes, seed=seed, seconds=seconds)
         scheme = choice.method.build(choice.settings, learned=learned_of(first.posterior.arrays(), what="the origin"))
     split = SplitSpec(protocol="all", index=0, count=1, seed=seed)
-    rule = inducing_rule(choice.settings, seed=split.inducing_seed())
+    rule = InducingRule.of(choice.settings, seed=split.inducing_seed())
     if "inducing" in choice.settings:
         rule.number(len(y))  # before anything is computed
     fitted: Any = scheme.fit(

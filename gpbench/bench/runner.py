@@ -32,17 +32,15 @@ from gpbench.schemes.base import Fit, StoppedBy
 from gpbench.typed import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpbench.bench.cell import CellSpec
     from gpbench.bench.division import Division
     from gpbench.bench.methods import Method
     from gpbench.bench.watchdog import Board
     from gpbench.model.posterior import Predictor
-    from gpbench.model.rows import Array, Rows
+    from gpbench.model.rows import Rows
     from gpbench.schemes.settings import Learned
 
-__all__ = ["Bounds", "Outcome", "Task", "as_fit", "inducing_rule", "lost", "run_cell"]
+__all__ = ["Bounds", "Outcome", "Task", "as_fit", "lost", "run_cell"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -179,39 +177,6 @@ def lost(task: Task, status: str, *, kind: str, message: str, iteration: int = 0
     return Outcome(replace(result, metrics=metrics, problem=problem), None, halted)
 
 
-def inducing_rule(
-    settings: Mapping[str, Any],
-    *,
-    seed: int,
-    active: Array | None = None,
-    targets: npt.NDArray[Any] | None = None,
-) -> InducingRule:
-    """The rule that gives a method its inducing inputs.
-
-    Parameters
-    ----------
-    settings : mapping
-        Of the method; without ``inducing`` it has no inducing inputs and the rule is ``none``.
-    seed : int
-        Of the split.
-    active : (M, d), optional
-        The split's active set, which takes the place of the rule that the settings name.
-    targets : (M,), optional
-        Its targets.
-
-    Raises
-    ------
-    UsageError
-        The settings name a rule or a count that is none.
-    """
-    if "inducing" not in settings:
-        return InducingRule("none", seed=seed)
-    if active is not None:
-        return InducingRule("given", count=len(active), seed=seed, Z=active, targets=targets)
-    more = {name: settings[f"kmeans_{name}"] for name in ("rows", "steps") if f"kmeans_{name}" in settings}
-    return InducingRule(settings.get("inducing_rule", InducingRule.rule), count=settings["inducing"], seed=seed, **more)
-
-
 class _Attempt:
     """One cell being run, with what is known of it at any moment."""
 
@@ -261,7 +226,7 @@ class _Attempt:
             fitted: Any = scheme.fit(
                 rows.X,
                 rows.y,
-                inducing=inducing_rule(
+                inducing=InducingRule.of(
                     spec.settings, seed=spec.split.inducing_seed(), active=rows.active, targets=rows.y_active
                 ),
                 likelihood=scheme.likelihood_for(dataset.task, classes),

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ import numpy.typing as npt
 from gpbench.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpbench.model.rows import Array, Labels, Rows
 
     Index = npt.NDArray[np.int64]
@@ -86,6 +88,40 @@ class InducingRule:
     steps: int = 20
     Z: Array | None = field(default=None, repr=False, compare=False)
     targets: Labels | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Mapping[str, Any],
+        *,
+        seed: int,
+        active: Array | None = None,
+        targets: Labels | None = None,
+    ) -> InducingRule:
+        """The rule that gives a method its inducing inputs.
+
+        Parameters
+        ----------
+        settings : mapping
+            Of the method; without ``inducing`` it has no inducing inputs and the rule is ``none``.
+        seed : int
+            Of the split, so that methods with the same rule share their inducing inputs.
+        active : (M, d), optional
+            The split's active set, which takes the place of the rule that the settings name.
+        targets : (M,), optional
+            Its targets.
+
+        Raises
+        ------
+        UsageError
+            The settings name a rule or a count that is none.
+        """
+        if "inducing" not in settings:
+            return cls("none", seed=seed)
+        if active is not None:
+            return cls("given", count=len(active), seed=seed, Z=active, targets=targets)
+        more = {name: settings[f"kmeans_{name}"] for name in ("rows", "steps") if f"kmeans_{name}" in settings}
+        return cls(settings.get("inducing_rule", cls.rule), count=settings["inducing"], seed=seed, **more)
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:

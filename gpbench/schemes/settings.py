@@ -158,16 +158,6 @@ class GPSettings(KernelSettings):
         InducingRule.rows, "random rows that k-means looks at, since it runs on the clock", minimum=1
     )
 
-    def inducing_rule_for(self, seed: int) -> InducingRule:
-        """The rule for inducing inputs, drawn from a split's seed so that methods with the same rule share them.
-
-        Raises
-        ------
-        UsageError
-            The number of inducing inputs is none.
-        """
-        return InducingRule(self.inducing_rule, count=self.inducing, seed=seed, rows=self.kmeans_rows)
-
 
 def _median_distance(X: Rows, *, rows: int = 1000) -> float | None:
     """Median Euclidean distance of two rows that differ, over at most ``rows`` rows at even steps through X.

@@ -11,7 +11,7 @@ def _fit(scheme, X, y, *, classes=2, task=None, inducing=None, likelihood=None, 
     if task is None:
         task = "binary" if classes == 2 else "multiclass"
     if inducing is None:
-        inducing = scheme.inducing_rule_for(seed) if hasattr(scheme, "inducing") else InducingRule("none", seed=seed)
+        inducing = InducingRule.of(vars(scheme), seed=seed)
     return scheme.fit(
         X,
         y,

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from gpbench.bench.runner import inducing_rule
 from gpbench.errors import UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.base import settings_of
@@ -45,13 +44,13 @@ def test_unknown_kernels_are_refused():
 
 
 def test_the_rule_carries_the_splits_seed():
-    rule = GPSettings(inducing="3%", inducing_rule="random", kmeans_rows=50).inducing_rule_for(7)
+    rule = InducingRule.of(vars(GPSettings(inducing="3%", inducing_rule="random", kmeans_rows=50)), seed=7)
     assert (rule.rule, rule.count, rule.seed, rule.rows) == ("random", "3%", 7, 50)
 
 
 def test_the_defaults_of_the_rule_are_told_in_one_place():
-    assert GPSettings().inducing_rule_for(0) == InducingRule()
-    assert inducing_rule({"inducing": "100"}, seed=0) == InducingRule()
+    assert InducingRule.of(vars(GPSettings()), seed=0) == InducingRule()
+    assert InducingRule.of({"inducing": "100"}, seed=0) == InducingRule()
 
 
 def test_the_median_distance_is_that_over_all_pairs_where_rows_are_few():

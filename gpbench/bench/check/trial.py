@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gpbench.bench.runner import inducing_rule
 from gpbench.errors import GpbenchError, UsageError
+from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import META
 from gpbench.schemes.base import Fit
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpbench.bench.method import Method
-    from gpbench.model.inducing import InducingRule
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Array, Labels
     from gpbench.schemes.base import OnStep
@@ -190,7 +189,7 @@ class Trial:
     def rule(self, settings: Mapping[str, Any], given: Data | None = None) -> InducingRule:
         """The rule for inducing inputs of the settings, or these inputs with their targets."""
         active, targets = (None, None) if given is None else (given.X, given.y)
-        return inducing_rule(settings, seed=3, active=active, targets=targets)
+        return InducingRule.of(settings, seed=3, active=active, targets=targets)
 
     def outcome(self, settings: Mapping[str, Any], *, learned: Learned | None = None) -> tuple[Any, ...]:
         """What two fits that are the same have in common, or how one is refused.

@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from gpbench.bench.division import divide
 from gpbench.bench.plan.run import source_of
-from gpbench.bench.runner import inducing_rule
 from gpbench.bench.sources import drawn, opened
 from gpbench.bench.truth.measures import Distance, distance
 from gpbench.bench.truth.reference import PARTS, find_reference
 from gpbench.data.record import Preparation
 from gpbench.errors import DataError, UsageError
+from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Ordinal, Poisson
 from gpbench.model.posterior import load_posterior
@@ -106,7 +106,7 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         for number, Z in enumerate(_inducing(posterior, each, len(X))):
             arrays[f"{each.key}/inducing/{number}"] = Z
             arrays[f"{each.key}/lead/{number}"] = _lead(posterior.predict(Z).values)
-            start = inducing_rule(each.settings, seed=each.split.inducing_seed()).for_latent(number).choose(X)
+            start = InducingRule.of(each.settings, seed=each.split.inducing_seed()).for_latent(number).choose(X)
             arrays[f"{each.key}/lead_start/{number}"] = _lead(posterior.predict(start).values)
     return arrays
 

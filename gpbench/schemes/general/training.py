@@ -45,7 +45,6 @@ import numpy as np
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.basis import Basis
 from gpbench.model.gaussian import GaussianQ
-from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import Latent, Posterior
 from gpbench.optimize.maximise import LOG_BOUND, Point, maximise
 from gpbench.optimize.unknowns import Part, Unknowns
@@ -57,6 +56,7 @@ from gpbench.schemes.general.settings import ActiveSet, GeneralScheme
 from gpbench.schemes.settings import GPSettings, check_row_limit
 
 if TYPE_CHECKING:
+    from gpbench.model.inducing import InducingRule
     from gpbench.model.kernels import Kernel
     from gpbench.model.likelihoods import Likelihood
     from gpbench.model.rows import Array, Labels, Rows
@@ -162,16 +162,6 @@ class SubsetScheme(GeneralScheme):
     @abstractmethod
     def solver(self) -> Solver:
         """What finds q."""
-
-    def inducing_rule_for(self, seed: int) -> InducingRule:
-        """The rule for the subset, drawn from a split's seed so that methods share it.
-
-        Raises
-        ------
-        UsageError
-            The number of rows is none.
-        """
-        return InducingRule(self.inducing_rule, count=self.inducing, seed=seed)
 
     def start(
         self,

@@ -39,7 +39,7 @@ Beyond the paper: the gradient at any sites, stages, prior, the tail, and float3
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -60,6 +60,7 @@ from gpbench.schemes import settings
 from gpbench.schemes.base import Training, run_training, setting
 from gpbench.schemes.pep.energy import JITTER, Energy, Evaluation, Sites
 from gpbench.schemes.pep.rows import first_sites
+from gpbench.schemes.pep.stages import held_out, parse_stages
 from gpbench.schemes.pep.tail import Tail
 from gpbench.schemes.settings import GPSettings
 
@@ -70,14 +71,11 @@ if TYPE_CHECKING:
     from gpbench.model.rows import Array, Labels, Rows
     from gpbench.optimize.training import OnStep, StoppedBy
     from gpbench.schemes.base import Fit
+    from gpbench.schemes.pep.stages import Stage
 
-__all__ = ["PEP", "Stage", "parse_stages"]
+__all__ = ["PEP"]
 
-SMALL, MIDDLING = 10_000, 50_000
-"""Rows up to which training has one stage before all rows are looked at, and up to which all of them ever are."""
 USUAL_POWER = 0.5
-HELD_OUT, HELD_OUT_SHARE = 2_000, 10
-"""Rows that are held out at most, and one of how many, where a stage is on most rows."""
 LOOKBACK = 4
 """Evaluations over which E must rise, or a search is over."""
 RISE = 1e-3
@@ -103,19 +101,6 @@ EDGE_BOUND, GAP_BOUND = 50.0, 14.0
 CHOICES = ("logit", "probit", "robust-max", "poisson", "gaussian", "ordinal")
 LIKELIHOODS = {"binary": "logit", "multiclass": "robust-max", "count": "poisson", "ordinal": "ordinal"}
 """The likelihood of a task unless another is named."""
-
-
-class Stage(NamedTuple):
-    """So many evaluations on so many rows (None: all), or so many steps on mini-batches.
-
-    ``most``: on all rows but those held out. ``power``: one that is tried, and kept where the rows held out say so.
-    """
-
-    steps: int
-    rows: int | None
-    tail: bool = False
-    most: bool = False
-    power: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,16 +152,6 @@ class PEP(GPSettings):
 
     def __post_init__(self) -> None:
         parse_stages(self.stages, 1)
-
-    def inducing_rule_for(self, seed: int) -> InducingRule:
-        """The rule for inducing inputs, drawn from a split's seed.
-
-        Raises
-        ------
-        UsageError
-            The number of inducing inputs is none.
-        """
-        return replace(super().inducing_rule_for(seed), steps=self.kmeans_steps)
 
     def likelihood_for(self, task: str, n_classes: int) -> Likelihood:
         """The likelihood of the settings, or of the task.
@@ -264,67 +239,6 @@ class PEP(GPSettings):
         return likelihood, 0.0
 
 
-def parse_stages(text: str | None, n: int, *, tail: bool = True, tries: bool = True) -> tuple[Stage, ...]:
-    """The stages of training on n rows; those on no fewer rows than there are become part of the one on all.
-
-    Parameters
-    ----------
-    text : str or None
-        None: by the number of rows.
-    n : int
-    tail, tries : bool
-        Whether there can be a tail, as there is for one latent function, and whether another power is tried where the
-        text is None.
-
-    Raises
-    ------
-    UsageError
-        The text does not name stages, or names a tail where there is none.
-    """
-    if text is None:
-        text = "8x2000,56xall" if tail else "8x2000,40xall"
-        if n > SMALL:
-            text = "8x2000,12x8000," + ("40xmost,20xmost@0.9,8xall" if tries else "40xall")
-            if n > MIDDLING and tail:
-                text = "8x2000,12x8000,1000xtail"
-    if "tail" in text and not tail:
-        raise UsageError(f"the tail is for one latent function alone, not for several classes; got stages {text!r}")
-    stages: list[Stage] = []
-    for piece in text.split(","):
-        count, _, what = piece.strip().partition("x")
-        rows, at, power = what.partition("@")
-        known = rows in {"all", "most", "tail"} or (rows.isdecimal() and int(rows) > 0)
-        if not (count.isdecimal() and int(count) > 0 and known and (not at or (rows == "most" and _is_power(power)))):
-            raise UsageError(f"stages must be like 8x2000,40xall or 40xmost,20xmost@0.9,8xall; got {text!r}")
-        if at and not stages:
-            raise UsageError(f"another power needs a stage before it; got stages {text!r}")
-        most = rows == "most" and n >= HELD_OUT_SHARE
-        stage = Stage(
-            int(count),
-            int(rows) if rows.isdecimal() and int(rows) < n else None,
-            tail=rows == "tail",
-            most=most,
-            power=float(power) if at and most else None,
-        )
-        last = stages[-1] if stages else None
-        if last is not None and last.tail:
-            raise UsageError(f"the tail must be the last of the stages; got {text!r}")
-        if last is not None and not stage.tail and last._replace(steps=0) == stage._replace(steps=0):
-            stages[-1] = stage._replace(steps=last.steps + stage.steps)
-        else:
-            stages.append(stage)
-    if stages[0].tail:
-        raise UsageError(f"the tail needs a stage before it; got {text!r}")
-    return tuple(stages)
-
-
-def _is_power(text: str) -> bool:
-    try:
-        return 0.0 <= float(text) <= 1.0
-    except ValueError:
-        return False
-
-
 class _State(NamedTuple):
     """A point of a search, evaluated."""
 
@@ -381,11 +295,11 @@ class PEPTraining(Training):
         self._prior = KernelPrior(self._kernel, scheme.kernel, X.shape[1], weak=scheme.prior == "weak")
         most = max((stage.rows for stage in self._stages if stage.rows is not None), default=0)
         self._order = rng.choice(len(X), size=most, replace=False) if most else np.empty(0, dtype=np.int64)
-        held = min(HELD_OUT, len(X) // HELD_OUT_SHARE) if any(stage.most for stage in self._stages) else 0
+        held = held_out(self._stages, len(X))
         self._held = np.sort(rng.choice(len(X), size=held, replace=False)) if held else np.empty(0, dtype=np.int64)
         self._power = scheme.power
         self._F = self._likelihood.n_latent(classes)
-        self._rate = 1.0 if self._F == 1 else CLASSES_RATE  # length of the sites' updates
+        self._usual_rate = 1.0 if self._F == 1 else CLASSES_RATE
         self._values: dict[str, Array] = {}
         for k in range(self._F):
             self._values |= {f"theta{k}": self._kernel.theta, f"Z{k}": inducing.for_latent(k).choose(X)}
@@ -456,7 +370,7 @@ class PEPTraining(Training):
         energy = self._energy(X, y)
         sites = self._first_sites(energy)
         last = trainer.count + min(stage.steps, trainer.left)
-        unknowns, scale = self._unknowns(), 100.0 / len(y)
+        unknowns, scale, rate = self._unknowns(), 100.0 / len(y), self._usual_rate
         if not unknowns.size:
             return self._settle(energy, sites, last=last, whole=whole)
         seen: list[float] = []
@@ -467,7 +381,7 @@ class PEPTraining(Training):
 
         def objective(x: Array) -> Point[_State]:
             values = {name: np.array(value) for name, value in unknowns.values(x).items()}
-            state = self._evaluate(energy, values, sites)
+            state = self._evaluate(energy, values, sites, rate=rate)
             value, gradient = self._with_prior(state)
             return Point(scale * value, scale * unknowns.gradient(gradient), state)
 
@@ -495,41 +409,34 @@ class PEPTraining(Training):
             except _Settled:
                 return "converged"
 
-        usual = self._rate
-        try:
-            search()
-            while trainer.count < last:
-                self._rate *= SHORTER
-                unknowns, seen = self._unknowns(), []
-                try:
-                    ended = search()
-                except NumericalError:
-                    if seen:
-                        raise
-                    return "failed-to-improve"  # there is no value where the search before ended
-                if trainer.count < last and seen[-1] - seen[0] < RISE * abs(seen[-1]):
-                    return ended
-            return "schedule"
-        finally:
-            self._rate = usual
+        search()
+        while trainer.count < last:
+            rate *= SHORTER
+            unknowns, seen = self._unknowns(), []
+            try:
+                ended = search()
+            except NumericalError:
+                if seen:
+                    raise
+                return "failed-to-improve"  # there is no value where the search before ended
+            if trainer.count < last and seen[-1] - seen[0] < RISE * abs(seen[-1]):
+                return ended
+        return "schedule"
 
     def _settle(self, energy: Energy, sites: Sites, *, last: int, whole: bool) -> StoppedBy:
         """Updates of the sites alone, where nothing is learned; half as long once E has fallen."""
-        usual, before, tolerance = self._rate, -math.inf, FIXED_TOLERANCE[self._scheme.precision]
-        try:
-            while self.trainer.count < last:
-                state = self._evaluate(energy, self._values, sites)
-                sites, value = state.at.sites, state.at.value
-                self._show(state, whole=whole)
-                self.trainer.report(self._bound)
-                if abs(value - before) <= tolerance * abs(value):
-                    return "converged"
-                if value < before:
-                    self._rate = SHORTER * usual
-                before = value
-            return "schedule"
-        finally:
-            self._rate = usual
+        rate, before, tolerance = self._usual_rate, -math.inf, FIXED_TOLERANCE[self._scheme.precision]
+        while self.trainer.count < last:
+            state = self._evaluate(energy, self._values, sites, rate=rate)
+            sites, value = state.at.sites, state.at.value
+            self._show(state, whole=whole)
+            self.trainer.report(self._bound)
+            if abs(value - before) <= tolerance * abs(value):
+                return "converged"
+            if value < before:
+                rate = SHORTER * self._usual_rate
+            before = value
+        return "schedule"
 
     def _try(self, stage: Stage, power: float) -> bool:
         """A stage at another power, kept, and shown, only where it lowers the NLL of the rows held out: whether so."""
@@ -561,7 +468,7 @@ class PEPTraining(Training):
         sites = self._first_sites(energy)
 
         def objective(x: Array) -> tuple[float, Array]:
-            state = self._evaluate(energy, dict(unknowns.values(x)), sites, updates=0)
+            state = self._evaluate(energy, dict(unknowns.values(x)), sites, rate=self._usual_rate, updates=0)
             value, gradient = self._with_prior(state)
             return value, unknowns.gradient(gradient)
 
@@ -572,9 +479,9 @@ class PEPTraining(Training):
         return Energy(X, y, power=self._power, single=single, check=self.trainer.check)
 
     def _evaluate(
-        self, energy: Energy, values: dict[str, Array], sites: Sites, *, updates: int | None = None
+        self, energy: Energy, values: dict[str, Array], sites: Sites, *, rate: float, updates: int | None = None
     ) -> _State:
-        """The energy at some values, the sites updated once, or as is said."""
+        """The energy at some values, the sites updated by so much, once or as is said."""
         likelihood, mean = self._observed(values)
         if updates is None:
             updates = 1 if self._evaluations or self._F == 1 else FIRST_UPDATES
@@ -586,7 +493,7 @@ class PEPTraining(Training):
             sites=sites,
             jitter=self._jitter,
             updates=updates,
-            rate=self._rate,
+            rate=rate,
         )
         self._evaluations += 1
         self._clipped += at.clipped

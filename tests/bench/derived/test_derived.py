@@ -11,11 +11,11 @@ from gpbench.bench.execution import Serial
 from gpbench.bench.plan.plan import RENDERINGS, Reduction
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.run import PlanCells, look_up, run_plan, source_of
-from gpbench.bench.runner import inducing_rule
 from gpbench.bench.sources import opened
 from gpbench.bench.store import Store
 from gpbench.config import load_config
 from gpbench.errors import NotComputed, UsageError
+from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import load_posterior
 
 PLAN = """
@@ -248,7 +248,7 @@ def test_panels_hold_the_margins_of_the_posterior(run, config):
     np.testing.assert_array_equal(arrays[f"{cell.key}/inducing/0"], posterior.latents[0].Z)
     p = posterior.predict(posterior.latents[0].Z).values
     np.testing.assert_allclose(arrays[f"{cell.key}/lead/0"], abs(p[:, 0] - p[:, 1]))
-    rule = inducing_rule(cell.settings, seed=cell.split.inducing_seed())
+    rule = InducingRule.of(cell.settings, seed=cell.split.inducing_seed())
     start = posterior.predict(rule.choose(divide(opened(source_of(found.plan, "moons.csv", config)), cell).X)).values
     np.testing.assert_allclose(arrays[f"{cell.key}/lead_start/0"], abs(start[:, 0] - start[:, 1]))
     assert f"{found.results[1].key}/margins" not in arrays  # of the first split alone

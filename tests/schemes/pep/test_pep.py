@@ -14,8 +14,9 @@ from gpbench.model.likelihoods import Logit, Poisson
 from gpbench.schemes.base import StopTraining
 from gpbench.schemes.general.gvi_fixed_point import GVIFixedPoint
 from gpbench.schemes.pep.energy import Energy, Sites
-from gpbench.schemes.pep.pep import PEP, PEPTraining, Stage, parse_stages
+from gpbench.schemes.pep.pep import PEP, PEPTraining
 from gpbench.schemes.pep.rows import Cavity, tilted
+from gpbench.schemes.pep.stages import Stage, parse_stages
 from gpbench.schemes.pep.tail import Batch
 
 
@@ -145,7 +146,7 @@ def training(boundary):
     def make(*nlls, **changed):
         X, y = boundary(120)
         scheme = small(max_iterations=1000, **changed)
-        parts = {"inducing": scheme.inducing_rule_for(0), "likelihood": Logit(), "classes": 2}
+        parts = {"inducing": InducingRule.of(vars(scheme), seed=0), "likelihood": Logit(), "classes": 2}
         made = Judge(scheme, X, y, nlls=nlls, rng=np.random.default_rng(0), **parts)
         made.trainer.on_step = lambda _: None
         return made
@@ -155,17 +156,17 @@ def training(boundary):
 
 def lucky(training, monkeypatch, *, at=5, told=None):
     """An evaluation that gives a far too high energy, which nothing betters; ``told`` of each length of update."""
-    evaluate, number = training._evaluate, []
+    evaluate, rates = training._evaluate, []
 
-    def evaluated(*given, **options):
-        number.append(training._rate)
+    def evaluated(*given, rate, **options):
+        rates.append(rate)
         if told is not None:
-            told(training)
-        state = evaluate(*given, **options)
-        return state._replace(at=replace(state.at, value=state.at.value + 40.0)) if len(number) == at else state
+            told(rate)
+        state = evaluate(*given, rate=rate, **options)
+        return state._replace(at=replace(state.at, value=state.at.value + 40.0)) if len(rates) == at else state
 
     monkeypatch.setattr(training, "_evaluate", evaluated)
-    return number
+    return rates
 
 
 def test_an_energy_that_no_step_can_better_begins_a_new_search_with_shorter_updates(training, monkeypatch):
@@ -175,7 +176,14 @@ def test_an_energy_that_no_step_can_better_begins_a_new_search_with_shorter_upda
     assert rates[:9] == [1.0] * 9
     assert rates[9] == 0.5
     assert fooled.bound() == pytest.approx(plain.bound(), abs=0.5)
-    assert fooled._rate == 1.0, "another stage has other sites"
+
+
+def test_another_stage_begins_with_updates_of_full_length(training, monkeypatch):
+    fooled = training(stages="20x100,4xall")
+    rates = lucky(fooled, monkeypatch)
+    fooled.train()
+    assert min(rates[:-4]) == 0.5
+    assert rates[-4] == 1.0
 
 
 def test_a_first_search_alone_has_never_converged(training, monkeypatch):
@@ -187,8 +195,8 @@ def test_a_first_search_alone_has_never_converged(training, monkeypatch):
 
 
 def test_a_new_search_that_cannot_begin_loses_nothing(training, monkeypatch):
-    def fail(training):
-        if training._rate < 1.0:
+    def fail(rate):
+        if rate < 1.0:
             raise NumericalError("far away")
 
     made, short = training(stages="64xall"), training(stages="5xall")
@@ -252,9 +260,9 @@ def test_sites_of_a_fixed_kernel_settle(training, monkeypatch, swings, rates):
     made, found = training(stages="64xall", hyperparameters="fixed", learn_inducing=False), set()
     evaluate, energies = made._evaluate, []
 
-    def evaluated(*given, **options):
-        found.add(made._rate)
-        state = evaluate(*given, **options)
+    def evaluated(*given, rate, **options):
+        found.add(rate)
+        state = evaluate(*given, rate=rate, **options)
         energies.append(state.at.value - (3.0 if swings and len(energies) == 2 else 0.0))
         return state._replace(at=replace(state.at, value=energies[-1]))
 
