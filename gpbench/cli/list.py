@@ -94,11 +94,13 @@ def _methods(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
 def _datasets(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.catalogue import catalogue  # noqa: PLC0415
+    from gpbench.data.generators import parse  # noqa: PLC0415
     from gpbench.data.load import is_here  # noqa: PLC0415  # pandas is heavy
     from gpbench.report.tables.inventory import dataset_facts  # noqa: PLC0415
 
     folder = load_config().data
     known = catalogue()
+    names = [parse(name)[0] if ":" in name else name for name in names]  # a generator's with a number of rows
     facts = dataset_facts(_chosen("datasets", names, known.entries), lambda name: is_here(name, folder))
     return facts, [str(problem) for problem in known.broken.values()]
 

@@ -11,6 +11,7 @@ import gpbench.data.catalogue
 from gpbench.bench.methods import Method
 from gpbench.cli import main
 from gpbench.data.catalogue import Catalogue, Entry
+from gpbench.data.generators import GENERATORS
 from gpbench.errors import PluginError
 from gpbench.report.tables.inventory import method_card, method_facts, plan_facts, plan_table
 from gpbench.schemes.base import setting
@@ -158,6 +159,8 @@ def test_a_data_set_in_full():
         (("method",), "unknown kind of things to list 'method'; did you mean methods?"),
         (("methods", "goood"), "unknown method 'goood'; did you mean good?"),
         (("datasets", "vine"), "unknown data set 'vine'; did you mean wine?"),
+        (("datasets", "wine:50"), "unknown generated data set 'wine'; known: " + ", ".join(sorted(GENERATORS))),
+        (("datasets", "twonorm-gen:5"), "unknown data set 'twonorm-gen'; known: far-away, wine"),  # not ...-gen:5
     ],
 )
 def test_unknown_names_are_answered_with_the_nearest(args, message):

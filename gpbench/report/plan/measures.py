@@ -101,16 +101,23 @@ def at_or_below(
     second: str,
     slack: float = 0.0,
     metric: str = "nll",
+    of_curves: bool = False,
     datasets: Sequence[str] | None = None,
     at: At | None = None,
 ) -> list[Check]:
     """The first's mean over common splits is at most 1 + ``slack`` times the second's, whatever the intervals are.
 
-    For metrics of which less is better.
+    For metrics of which less is better. ``of_curves``: where curves of the NLL end, by the median of their last looks.
     """
     checks = []
     for group in each_group(found, (first, second), datasets=datasets, at=at):
-        _, values = paired(group.cells[first], group.cells[second], metric)
+        if of_curves:
+            pairs = shared_splits(group.cells[first], group.cells[second])
+            values = np.array([[end_of(loss_trace(cell, metric).values) for cell in pair] for pair in pairs]).reshape(
+                -1, 2
+            )
+        else:
+            _, values = paired(group.cells[first], group.cells[second], metric)
         one, other = values.mean(axis=0) if len(values) else (math.nan, math.nan)
         unit = " s" if metric.endswith("seconds") else ""
         words = f"{group.label}: {first} {shown(one)}{unit}, {second} {shown(other)}{unit}"

@@ -10,7 +10,7 @@ method's own. Beside the tables stands ``ITEM.csv``, a row for each method and s
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
 from statistics import fmean, geometric_mean, median
@@ -317,13 +317,19 @@ def _span(cell: PlanResult) -> tuple[datetime, datetime]:
 
 
 def _not_run(found: PlanCells) -> list[str]:
-    """Methods and data sets of the plan that have no cells, in a sentence."""
+    """Methods and data sets of the plan that have no cells or too few, in sentences."""
     plan = found.plan
     ran = {cell.shown.name for cell in found.results}
-    sets = {cell.shown.dataset for cell in found.results}
+    splits = Counter((cell.shown.dataset, cell.shown.name) for cell in found.results)
+    most = Counter({label: max(n for (one, _), n in splits.items() if one == label) for label, _ in splits})
     labels = [table.label for table in plan.methods if table.name not in ran]
-    labels += [label for label in map(plan.dataset_label, plan.datasets) if label not in sets]
-    return [f"Planned and not run: {'; '.join(labels)}."] if labels else []
+    labels += [label for label in map(plan.dataset_label, plan.datasets) if label not in most]
+    said = [f"Planned and not run: {'; '.join(labels)}."] if labels else []
+    for label, n in most.items():
+        few = [(table.label, splits[label, table.name]) for table in plan.methods if table.name in ran]
+        names = [name + f" ({k} of {n} splits run)" * bool(k) for name, k in few if k < n]
+        said += [f"On {label} not run: {'; '.join(names)}."] if names else []
+    return said
 
 
 def _summary(rows: Sequence[Standing]) -> Display:

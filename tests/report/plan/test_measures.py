@@ -396,3 +396,12 @@ def test_at_or_below_goes_by_the_means_whatever_the_intervals_are(bench):
     assert holds(measures.at_or_below(found, first="b", second="a", slack=0.02)) == [True]
     assert holds(measures.at_or_below(found, first="a", second="b", slack=-0.5)) == [False]
     assert measures.at_or_below(bench({"a": (0.1,)}), first="a", second="b")[0].measured is False
+
+
+def test_at_or_below_may_go_by_where_curves_end(bench):
+    """One good look at the end decides nothing there."""
+    steady, lucky = [(1.0, 0.3), (2.0, 0.3), (3.0, 0.3)], [(1.0, 0.4), (2.0, 0.4), (3.0, 0.2)]
+    found = bench({"a": (steady,), "b": (lucky,)})
+    assert holds(measures.at_or_below(found, first="a", second="b")) == [False]
+    assert holds(measures.at_or_below(found, first="a", second="b", of_curves=True)) == [True]
+    assert measures.at_or_below(bench({"a": (steady,)}), first="a", second="b", of_curves=True)[0].measured is False

@@ -119,6 +119,16 @@ def test_what_was_planned_and_not_run_is_said(duel, tmp_path):
     assert "Planned and not run: other; german." in words
 
 
+def test_what_ran_on_some_sets_or_splits_alone_is_said(duel, tmp_path):
+    found = duel()
+    gone = {("other", "german", 0), ("other", "german", 1), ("slow", "german", 1)}
+    found.results[:] = [c for c in found.results if (c.shown.name, c.shown.dataset, c.split.index) not in gone]
+    words = " ".join(render(found, tmp_path)[0].read_text(encoding="utf-8").split())
+    assert "On german not run: slow (1 of 2 splits run); other." in words
+    assert "On heart" not in words
+    assert "Planned and not run" not in words
+
+
 @pytest.mark.parametrize("figure", ["", '[figure]\nrivals = ["nobody"]\n'])
 def test_rivals_must_be_named(duel, figure):
     with pytest.raises(UsageError, match=r"rivals, a list|table of \[methods\]"):
