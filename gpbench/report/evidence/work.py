@@ -65,6 +65,7 @@ ORDER = (
     "beyond/general",
     "beyond/frontier",
     "beyond/peers",
+    "beyond/further",
     "wenzel2019/fig2",
     "wenzel2019/fig4",
     "wenzel2019/fig5",
