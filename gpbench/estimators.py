@@ -181,7 +181,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         return self.scaling_.apply(rows)
 
     def _predict(self, X: Any) -> Prediction:
@@ -221,7 +221,7 @@ class _Classes(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def _fit_classes(self, X: Any, y: Any, *, ordinal: bool) -> Self:
         if y is None:  # scikit-learn's words for it
             raise Refused(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:

@@ -208,7 +208,7 @@ def report_plan(
     chosen = {"datasets": ",".join(datasets) or None, "methods": ",".join(methods) or None, **cuts}
     plan = asked_for(whole, **chosen)
     store = Store(config.store)
-    found = look_up(plan, store, fresh=fresh)
+    found = look_up(plan, store, config=config, fresh=fresh)
     for problem in (*store.problems, *found.remarks):
         echo(f"gpbench: {problem}", err=True)
     found = scored(found)

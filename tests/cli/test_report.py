@@ -1,13 +1,13 @@
 import csv
 import io
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from gpbench.bench import sources
 from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.store import Store
@@ -315,7 +315,7 @@ def test_a_table_is_no_picture(results, name):
 
 
 def test_a_plan_s_picture_is_made_of_what_is_stored_alone(tmp_path, monkeypatch):
-    """Until a step of reproduce has computed what it needs, report says so and which command does; then no data."""
+    """Until a step of reproduce has computed what it needs, report says so and which command does."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
@@ -343,11 +343,37 @@ def test_a_plan_s_picture_is_made_of_what_is_stored_alone(tmp_path, monkeypatch)
         report("mine.toml", "--quick", "--folds", 1, "--max-seconds", 20, "--output", "again").stderr
     )
     grids.write_bytes(kept)
-    Path("moons.csv").write_text("", encoding="utf-8")
-    shutil.rmtree(tmp_path / "data")
     assert report("mine.toml", "--quick", "--output", "again").exit_code == 0
     assert Path("again", "mine.png").read_bytes() == Path("made", "mine.png").read_bytes()
-    assert not (tmp_path / "data").exists()
+
+
+def test_a_plan_s_cells_are_those_of_its_file_as_it_is(tmp_path, monkeypatch):
+    """Another target or other rows make another data set, though the file's name is the same."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
+    rows = [f"{a},{a % 3},{a % 2},{a % 5 % 2}" for a in range(30)]
+    Path("t.csv").write_text("\n".join(["a,b,c,d", *rows]), encoding="utf-8")
+    for target in ("c", "d", "e"):
+        Path(f"{target}.toml").write_text(
+            'title = "Mine"\ndatasets = ["t.csv"]\nsplit = "folds:2"\n[methods.linear]\n'
+            f'[files."t.csv"]\ntarget = "{target}"\n',
+            encoding="utf-8",
+        )
+    assert CliRunner().invoke(main, ["reproduce", "c.toml"]).exit_code == 0
+    table = report("c.toml").stdout
+    assert "not run" not in table
+    ahead = CliRunner().invoke(main, ["reproduce", "d.toml", "--dry-run"]).stdout
+    assert "2 cells, 0 of them stored" in ahead
+    assert "not run" in report("d.toml").stdout
+    CliRunner().invoke(main, ["reproduce", "d.toml"])
+    assert "not run" not in report("d.toml").stdout
+    assert report("c.toml").stdout == table
+    assert "unknown column 'e'" in report("e.toml").stderr
+    assert "2 cells, 0 of them stored" in CliRunner().invoke(main, ["reproduce", "e.toml", "--dry-run"]).stdout
+    Path("t.csv").write_text("\n".join(["a,b,c,d", *rows[:-2]]), encoding="utf-8")
+    sources._opened.clear()  # another process
+    assert "not run" in report("c.toml").stdout
 
 
 def test_the_claims_of_the_papers_by_the_stored_cells(results, tmp_path):

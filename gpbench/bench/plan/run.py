@@ -21,7 +21,7 @@ from gpbench.bench.plan.estimate import Estimate, estimate
 from gpbench.bench.reference import read_reference, reference_file
 from gpbench.bench.result import Result
 from gpbench.bench.runner import Bounds
-from gpbench.bench.sources import FileSource, Source, decisions, opened, sources
+from gpbench.bench.sources import FileSource, Source, dataset_id, decisions, opened, sources
 from gpbench.bench.sweep import sweep
 from gpbench.data.load import is_here
 from gpbench.data.splits import Protocol
@@ -251,8 +251,11 @@ def _reference(plan: Plan, tasks: Sequence[Task], store: Store) -> dict[str, Res
     return known if step_of(plan) is None or len(known) == len(set(keys)) else {}
 
 
-def look_up(plan: Plan, store: Store, *, fresh: bool = False) -> PlanCells:
-    """What is stored of a plan, and what is among the reference results; nothing is run and no data set is opened.
+def look_up(plan: Plan, store: Store, *, config: Config | None = None, fresh: bool = False) -> PlanCells:
+    """What is stored of a plan, and what is among the reference results; nothing is run.
+
+    No data set of the catalogue is opened. The user's own files are: a file may have changed, or be read otherwise, and
+    cells of other content are another experiment's.
 
     A cell of another version of its method, or made by a checkout with other changes, is taken where there is none of
     the present one's, and the remarks say so.
@@ -261,6 +264,8 @@ def look_up(plan: Plan, store: Store, *, fresh: bool = False) -> PlanCells:
     ----------
     plan : Plan
     store : Store
+    config : Config, optional
+        Where the plan's files are cached; by default they are not looked at.
     fresh : bool
         Without reference results.
 
@@ -268,8 +273,10 @@ def look_up(plan: Plan, store: Store, *, fresh: bool = False) -> PlanCells:
     ------
     StoreError
         The store, or the reference results, cannot be read.
+    DataError, UsageError
+        A file of the plan is there and cannot be read as the plan says.
     """
-    own = store.results()
+    own = store.results() if config is None else _of_content(plan, store.results(), config)
     keys = {cell.key for cell in own}
     reference = [] if fresh else [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
     found = _together(plan, runnable(plan), [*own, *reference], store, apart=_CODE)
@@ -309,7 +316,7 @@ def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool =
     StoreError
         The store cannot be read.
     """
-    results = [] if store is None else store.results()
+    results = [] if store is None else _of_content(plan, store.results(), config, faults=True)
     if not (store is None or fresh):
         keys = {cell.key for cell in results}
         results += [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
@@ -317,6 +324,25 @@ def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool =
     needed = [name for name in plan.datasets if name in {each.block.dataset for each in found}]
     files, faults = _files_ahead(plan, [each.block for each in found], config)
     return Outlook(found, tuple(name for name in needed if not _is_here(plan, name, config)), files, tuple(faults))
+
+
+def _of_content(plan: Plan, results: Iterable[Result], config: Config, *, faults: bool = False) -> list[Result]:
+    """Results without those on other content of the plan's own files.
+
+    With ``faults`` a file that cannot be read as the plan says has no results, and is no error.
+    """
+    wanted: dict[str, str | None] = {}
+    for name in plan.datasets:
+        source = source_of(plan, name, config)
+        if not isinstance(source, FileSource):
+            continue
+        try:
+            wanted[dataset_id(name)] = opened(source, None).checksum
+        except (DataError, UsageError):
+            if not faults:
+                raise
+            wanted[dataset_id(name)] = None
+    return [each for each in results if wanted.get(each.dataset, each.checksum) == each.checksum]
 
 
 def _files_ahead(plan: Plan, found: Sequence[Block], config: Config) -> tuple[dict[str, str], list[str]]:
