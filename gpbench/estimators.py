@@ -313,7 +313,7 @@ class GPCounts(RegressorMixin, _Estimator):  # type: ignore[misc]
         self._refuse(others)
         if y is None:
             raise Refused("This GPCounts estimator requires y to be passed, but the target y is None.")
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True)
         if (np.asarray(y) < 0).any() or (np.asarray(y) != np.floor(y)).any():
             raise Refused("GPCounts needs targets 0, 1, 2 ...; got others")
         self._train(X, np.asarray(y).astype(np.int64), task="count", classes=0)

@@ -142,6 +142,13 @@ def test_columns_go_by_name():
         model.predict(frame[["b", "a", "c"]])
 
 
+def test_the_order_in_memory_plays_no_part():
+    """pandas hands over columns one after the other; sums would be rounded otherwise, and training go another way."""
+    X, y = rows()
+    made = [gpbench.GPClassifier(random_state=0, **FAST).fit(each, y) for each in (X, np.asfortranarray(X))]
+    np.testing.assert_array_equal(made[0].predict_proba(X), made[1].predict_proba(np.asfortranarray(X)))
+
+
 def test_what_is_predicted_fits_together():
     X, y = rows()
     model = gpbench.GPClassifier(random_state=0, **FAST).fit(X, y)

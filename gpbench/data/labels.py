@@ -149,8 +149,14 @@ def final_classes(labels: Sequence[str], recipe: Recipe, *, task: str, name: str
     Raises
     ------
     DataError
-        One class only, not two for the task binary, or a label that the recipe does not know.
+        One class only, not two for the task binary, texts as levels without an order, or a label that the recipe does
+        not know.
     """
+    if task == "ordinal" and not recipe.classes and not all(map(is_number, labels)):
+        raise DataError(
+            f"column {name!r}: the task ordinal needs levels whose order is known, such as 1, 2, 3; texts "
+            f"({', '.join(sort_labels(labels)[:10])}) have none: number them, or choose the task multiclass"
+        )
     order = list(recipe.classes) if recipe.classes else sort_labels(labels)
     strange = [label for label in labels if label not in order]
     if strange:

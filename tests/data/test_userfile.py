@@ -100,6 +100,8 @@ def test_the_task_is_what_the_targets_tell_or_what_the_user_says(load):
     assert load("t.csv", numbers).task == "multiclass"
     assert load("t.csv", numbers, task="count").classes == ()
     assert load("t.csv", numbers, task="ordinal").classes == ("0", "1", "2", "3", "4")
+    with pytest.raises(DataError, match=r"levels whose order is known.*texts \(high, low, mid\) have none"):
+        load("texts.csv", "a,y\n1,low\n2,mid\n3,high\n4,low\n", task="ordinal")
     many = "".join(f"{k},{k * 0.5}\n" for k in range(40))
     with pytest.raises(UsageError, match=r"targets in column 'x2' have 40 different values.*--task"):
         load("t.csv", many)
