@@ -153,9 +153,11 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         try:
             method = self._method()
             known, given = method.settings(), dict(self._settings)
-            default = str(known["inducing"].default) if "inducing" in known else ""
-            if default.isdigit() and str(given.get("inducing", default)) == default:
-                given["inducing"] = str(min(int(default), len(X)))  # few rows are no reason to refuse a default
+            default = known["inducing"].default if "inducing" in known else ""
+            # Few rows are no reason to refuse a default, which scikit-learn's clones name as the text that it is; a
+            # number is what the user asked for.
+            if str(default).isdigit() and given.get("inducing", default) == default:
+                given["inducing"] = str(min(int(default), len(X)))
             settings = method.resolve(given)
             choice = Choice(method, settings, origin_of(method, settings, given=given))
             scaling = scaling_of(self.scaling, X, rows=np.arange(len(X)))

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 import gpbench
+from gpbench.bench.expand import check_inducing
 from gpbench.bench.fitting import fit_rows
 from gpbench.bench.methods import methods
 from gpbench.data.record import Preparation, fitted
@@ -114,6 +115,9 @@ class Trained:
         GpbenchError
             From the scheme.
         """
+        for each in (choice, choice.origin):
+            if each is not None:
+                check_inducing(each, dataset.id, rows=dataset.n)
         rows = np.arange(dataset.n, dtype=np.int64)
         preparation = fitted(dataset, rows=rows, scaling=scaling)
         assert preparation.scaling is not None
