@@ -98,7 +98,18 @@ class NotComputed(StoreError):
 
 
 class PluginError(GpbenchError):
-    """A method or data set of a third-party package does not load."""
+    """A method or data set of a third-party package does not load.
+
+    Parameters
+    ----------
+    message : str
+    plugin : str, optional
+        The name of its entry point, where it is known.
+    """
+
+    def __init__(self, message: str, *, plugin: str = "") -> None:
+        super().__init__(message)
+        self.plugin = plugin
 
 
 class ClusterLost(GpbenchError):

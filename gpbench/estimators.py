@@ -24,7 +24,7 @@ from gpbench.bench.fitting import fit_rows
 from gpbench.bench.methods import method as method_of
 from gpbench.bench.resources import one_pool_size
 from gpbench.data.scaling import Scaling, scaling_of
-from gpbench.errors import DataError, UsageError, unknown_name
+from gpbench.errors import DataError, PluginError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -132,7 +132,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             raise Refused(f"method must be the name of a method; got {self.method!r}")
         try:
             return method_of(self.method)
-        except UsageError as error:
+        except (UsageError, PluginError) as error:
             raise Refused(str(error)) from None
 
     def _known(self) -> dict[str, Setting]:
@@ -153,9 +153,11 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         try:
             method = self._method()
             known, given = method.settings(), dict(self._settings)
-            default = str(known["inducing"].default) if "inducing" in known else ""
-            if default.isdigit() and str(given.get("inducing", default)) == default:
-                given["inducing"] = str(min(int(default), len(X)))  # few rows are no reason to refuse a default
+            default = known["inducing"].default if "inducing" in known else ""
+            # Few rows are no reason to refuse a default, which scikit-learn's clones name as the text that it is; a
+            # number is what the user asked for.
+            if str(default).isdigit() and given.get("inducing", default) == default:
+                given["inducing"] = str(min(int(default), len(X)))
             settings = method.resolve(given)
             choice = Choice(method, settings, origin_of(method, settings, given=given))
             scaling = scaling_of(self.scaling, X, rows=np.arange(len(X)))

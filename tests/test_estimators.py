@@ -111,7 +111,7 @@ def test_unknown_settings_and_values_are_refused_by_name():
         gpbench.GPClassifier("x-gp").fit(*rows())
     with pytest.raises(gpbench.UsageError, match=r"setting batch_size must be .* >= 1; got 0"):
         gpbench.GPClassifier(batch_size=0).fit(*rows())
-    with pytest.raises(ValueError, match="120 rows, 500 inducing points"):
+    with pytest.raises(ValueError, match=r"120 rows, 500 inducing points \(count 500\); inducing=120 fits"):
         gpbench.GPClassifier(inducing=500).fit(*rows())
     with pytest.raises(ValueError, match="cannot do"):
         gpbench.GPOrdinal("x-gpc").fit(*rows(classes=3))
@@ -196,3 +196,12 @@ def test_constant_columns_have_an_answer(X):
     y = np.arange(30) % 3 == 0
     p = gpbench.GPClassifier(inducing=1, max_iterations=200, random_state=0).fit(X, y).predict_proba(X)
     assert np.isfinite(p).all()
+
+
+def test_a_default_shrinks_to_few_rows_and_a_count_that_is_asked_for_does_not():
+    X, y = (each[:39] for each in rows())
+    assert len(gpbench.GPClassifier("vi-jj", max_iterations=2).fit(X, y).posterior_.latents[0].Z) == 39
+    again = clone(gpbench.GPClassifier("vi-jj", max_iterations=2))
+    assert len(again.fit(X, y).posterior_.latents[0].Z) == 39
+    with pytest.raises(ValueError, match=r"39 rows, 100 inducing points .*; inducing=30 fits"):
+        gpbench.GPClassifier("vi-jj", inducing=100).fit(X, y)

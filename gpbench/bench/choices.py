@@ -18,6 +18,7 @@ from gpbench.bench.cell import CellSpec, OriginSpec
 from gpbench.bench.code import changes, source_of
 from gpbench.bench.method import origin_name
 from gpbench.bench.methods import methods as all_methods
+from gpbench.bench.methods import unknown_method
 from gpbench.errors import DataError, UsageError, unknown_name
 from gpbench.model.posterior import META, meta_of
 from gpbench.schemes.settings import Learned
@@ -225,9 +226,7 @@ def origin_of(method: Method, settings: Mapping[str, Any], *, given: Mapping[str
     if name == method.id:
         raise UsageError(f"method {method.id}: hyperparameters=from:{name} expects another method; got {name} itself")
     if name not in all_methods():
-        raise UsageError(
-            f"method {method.id}: hyperparameters=from:{name}: {unknown_name('method', name, all_methods())}"
-        )
+        raise UsageError(f"method {method.id}: hyperparameters=from:{name}: {unknown_method(name)}")
     other = all_methods()[name]
     own = {key: value for key, value in given.items() if key in other.settings() and key != "hyperparameters"}
     found = Choice(other, other.resolve({**shared_settings(other, settings), **own}))

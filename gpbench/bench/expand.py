@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
 
-__all__ = ["Request", "expand", "protocol_of"]
+__all__ = ["Request", "check_inducing", "expand", "protocol_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ def _check_choice(choice: Choice, dataset: Dataset, protocol: Protocol, *, rows:
     likelihood = choice.likelihood(dataset)
     _check_kernel(choice, dataset)
     if protocol.kind != "active":  # there the active set gives the inducing inputs
-        _check_inducing(choice, dataset, protocol, rows=rows)
+        check_inducing(choice, f"{dataset.id}, {protocol.text}", rows=rows)
     if choice.origin is not None:
         _check_choice(choice.origin, dataset, protocol, rows=rows)
         check_likelihoods(
@@ -166,8 +166,14 @@ def _check_kernel(choice: Choice, dataset: Dataset) -> None:
             raise UsageError(f"method {choice.method.id}: {error}") from None
 
 
-def _check_inducing(choice: Choice, dataset: Dataset, protocol: Protocol, *, rows: int) -> None:
-    """Refuse more inducing points than a split has training rows."""
+def check_inducing(choice: Choice, where: str, *, rows: int) -> None:
+    """See that there are no more inducing points than training rows.
+
+    Raises
+    ------
+    UsageError
+        There are; the message names a number that fits, and begins with the method and ``where``.
+    """
     rule = InducingRule.of(choice.settings, seed=0)
     if rule.rule == "none":
         return
@@ -175,10 +181,9 @@ def _check_inducing(choice: Choice, dataset: Dataset, protocol: Protocol, *, row
         rule.number(rows)
     except UsageError as error:
         asked = choice.settings["inducing"]
-        fits = rows // 10 * 10 or rows
         raise UsageError(
-            f"method {choice.method.id} on {dataset.id}, {protocol.text}: fewer training rows than inducing points: "
-            f"{rows} training rows, {asked} inducing points; --inducing {fits} fits"
+            f"method {choice.method.id} on {where}: fewer training rows than inducing points: "
+            f"{rows} training rows, {asked} inducing points; --inducing {rule.fits(rows)} fits"
         ) from error
 
 

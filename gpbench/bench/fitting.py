@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpbench.bench.cell import SplitSpec, generator
 from gpbench.bench.choices import check_likelihoods, learned_of
 from gpbench.bench.runner import as_fit
+from gpbench.errors import UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.base import StopTraining
 
@@ -85,7 +86,10 @@ def fit_rows(
     split = SplitSpec(protocol="all", index=0, count=1, seed=seed)
     rule = InducingRule.of(choice.settings, seed=split.inducing_seed())
     if "inducing" in choice.settings:
-        rule.number(len(y))  # before anything is computed
+        try:
+            rule.number(len(y))  # before anything is computed
+        except UsageError as error:
+            raise UsageError(f"method {choice.method.id}: {error}") from None
     fitted: Any = scheme.fit(
         X,
         y,

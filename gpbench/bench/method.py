@@ -155,7 +155,7 @@ class Method:
         assert isinstance(self.scheme, str)
         module, _, name = self.scheme.partition(":")
         try:
-            return getattr(import_module(module), name)
+            found = import_module(module)
         except ImportError as error:
             absent = error.name if isinstance(error, ModuleNotFoundError) else None
             if self.extra is not None and absent is not None and absent.partition(".")[0] != "gpbench":
@@ -164,6 +164,11 @@ class Method:
                     f"method {self.id} needs a package that is not installed ({error}); {remedy}", extra=self.extra
                 ) from error
             raise PluginError(f"the scheme {self.scheme} of method {self.id} cannot be imported: {error}") from error
+        except Exception as error:  # a third party's module can raise anything
+            words = f"{type(error).__name__}: {error}"
+            raise PluginError(f"the scheme {self.scheme} of method {self.id} cannot be imported: {words}") from error
+        try:
+            return getattr(found, name)
         except AttributeError as error:
             raise PluginError(f"module {module} has no {name}, the scheme of method {self.id}") from error
 

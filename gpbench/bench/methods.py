@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.builtin import BUILT_IN
 from gpbench.bench.method import Method
-from gpbench.errors import PluginError, unknown_name
-from gpbench.plugins import loaded
+from gpbench.errors import GpbenchError, PluginError
+from gpbench.plugins import loaded, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpbench.bench.result import Result
 
-__all__ = ["GROUP", "Method", "method", "methods", "outdated", "plugin_problems"]
+__all__ = ["GROUP", "Method", "method", "methods", "outdated", "plugin_problems", "unknown_method"]
 
 #: The entry-point group of third-party methods.
 GROUP = "gpbench.methods"
@@ -48,24 +48,25 @@ def _registry() -> _Registry:
             found_there = loaded(entry)
             offered = [found_there] if isinstance(found_there, Method) else list(found_there)
         except PluginError as error:
-            problems.append(PluginError(f"{plugin} does not load: {error}"))
+            problems.append(PluginError(f"{plugin} does not load: {error}", plugin=entry.name))
             continue
         except Exception as error:  # noqa: BLE001  # what it names can be anything
-            problems.append(PluginError(f"{plugin} does not load: {type(error).__name__}: {error}"))
+            words = f"{type(error).__name__}: {error}"
+            problems.append(PluginError(f"{plugin} does not load: {words}", plugin=entry.name))
             continue
-        problems.extend(_admit(found, offered, plugin))
+        problems.extend(PluginError(words, plugin=entry.name) for words in _admit(found, offered, plugin))
     return _Registry(MappingProxyType(found), tuple(problems))
 
 
-def _admit(found: dict[str, Method], offered: Iterable[Any], plugin: str) -> list[PluginError]:
+def _admit(found: dict[str, Method], offered: Iterable[Any], plugin: str) -> list[str]:
     problems = []
     for each in offered:
         if not isinstance(each, Method):
-            problems.append(PluginError(f"{plugin} must offer Method objects; got {each!r}"))
+            problems.append(f"{plugin} must offer Method objects; got {each!r}")
         elif not (isinstance(each.id, str) and isinstance(each.title, str) and isinstance(each.tasks, frozenset)):
-            problems.append(PluginError(f"{plugin}: id and title must be texts, and tasks a frozenset; got {each!r}"))
+            problems.append(f"{plugin}: id and title must be texts, and tasks a frozenset; got {each!r}")
         elif each.id in found:
-            problems.append(PluginError(f"{plugin} offers method {each.id!r}, an id that is taken"))
+            problems.append(f"{plugin} offers method {each.id!r}, an id that is taken")
         else:
             found[each.id] = each
     return problems
@@ -98,8 +99,15 @@ def method(name: str) -> Method:
     ------
     UsageError
         There is none; the message names the nearest.
+    PluginError
+        It is the name of a plug-in that does not load; the message says why.
     """
     known = methods()
     if name not in known:
-        raise unknown_name("method", name, known)
+        raise unknown_method(name)
     return known[name]
+
+
+def unknown_method(name: str, *, others: Iterable[str] = ()) -> GpbenchError:
+    """The error for a name that is no method's; ``others`` are names that would have been right beside them."""
+    return unknown("method", name, {*methods(), *others}, problems=plugin_problems())

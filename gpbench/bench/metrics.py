@@ -83,10 +83,11 @@ def _registry() -> tuple[Mapping[str, Metric], tuple[PluginError, ...]]:
         try:
             function = loaded(entry)
         except PluginError as error:
-            problems.append(PluginError(f"{plugin} does not load: {error}"))
+            problems.append(PluginError(f"{plugin} does not load: {error}", plugin=entry.name))
             continue
         if not callable(function):
-            problems.append(PluginError(f"{plugin} must be a function of probabilities and classes; got {function!r}"))
+            words = f"{plugin} must be a function of probabilities and classes; got {function!r}"
+            problems.append(PluginError(words, plugin=entry.name))
         elif entry.name in found or entry.name in _TAKEN:
             problems.append(PluginError(f"{plugin} has an id that is taken"))
         else:

@@ -63,7 +63,7 @@ class Progress:
             self._took[_kind(event.task)].append(self._clock() - self._started.pop(key, self._clock()))
             self._ended += 1
             if (problem := event.result.problem) is not None:
-                self._line.say(f"{event.label}: {event.result.status}: {problem.type}: {problem.message}")
+                self._line.say(f"{event.label}: {event.result.status}: {problem}")
             self._show(event)
 
     def close(self) -> None:

@@ -88,11 +88,22 @@ class Problem:
         Of the error.
     iteration : int
         Iterations done until then.
+    place : str
+        File and line of the method's own code where an error came up that nobody raised on purpose, such as
+        ``mymethod.py:31``; empty for others, and in cells that were stored before it was kept.
     """
 
     type: str
     message: str
     iteration: int = 0
+    place: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON has it; without a place that is not known, as cells were stored before there was any."""
+        return {name: value for name, value in asdict(self).items() if name != "place" or value}
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}" + (f" ({self.place})" if self.place else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +208,7 @@ class Result(CellSpec):
             "metrics": dict(self.metrics),
             "trace": {name: list(column) for name, column in self.trace.items()},
             "provenance": dict(self.provenance),
-            "problem": None if self.problem is None else asdict(self.problem),
+            "problem": None if self.problem is None else self.problem.to_json(),
             "arrays_sha256": self.arrays_sha256,
         }
         return {**content, "digest": _digest(content)}

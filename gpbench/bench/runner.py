@@ -18,6 +18,7 @@ import numpy.typing as npt
 from gpbench.bench.calibration import GAUGE
 from gpbench.bench.clock import Clock, clock_for
 from gpbench.bench.division import divide
+from gpbench.bench.location import location
 from gpbench.bench.provenance import now, provenance
 from gpbench.bench.resources import bounded_memory, can_bound_memory, one_pool_size, peak_rss_mb, reset_peak
 from gpbench.bench.result import Problem, Result, check_stored_form
@@ -146,7 +147,8 @@ def run_cell(task: Task, *, board: Board | None = None) -> Outcome:
         status, words = "failed", _words(error, task)
         if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             status, words = "interrupted", "interrupted by the user"
-        outcome = attempt.ended_by(status, kind=type(error).__name__, message=words)
+        place = location(error, task.method)
+        outcome = attempt.ended_by(status, kind=type(error).__name__, message=words, place=place)
     try:
         check_stored_form(outcome.result)
     except StoreError as error:
@@ -155,7 +157,9 @@ def run_cell(task: Task, *, board: Board | None = None) -> Outcome:
     return outcome
 
 
-def lost(task: Task, status: str, *, kind: str, message: str, iteration: int = 0, halted: bool = False) -> Outcome:
+def lost(
+    task: Task, status: str, *, kind: str, message: str, iteration: int = 0, place: str = "", halted: bool = False
+) -> Outcome:
     """The outcome of a cell whose process gave none.
 
     Parameters
@@ -163,7 +167,7 @@ def lost(task: Task, status: str, *, kind: str, message: str, iteration: int = 0
     task : Task
     status : str
         ``failed``, ``timeout`` or ``interrupted``.
-    kind, message : str
+    kind, message, place : str
         For the result's ``problem``.
     iteration : int
         The last one that is known of.
@@ -173,7 +177,7 @@ def lost(task: Task, status: str, *, kind: str, message: str, iteration: int = 0
     result = _Attempt(task).ended(status, problem=Problem(kind, message)).result
     unknown = dict.fromkeys(("train_seconds", "wall_seconds", "cpu_seconds", "peak_rss_mb"))
     metrics = {**result.metrics, **unknown, "iterations": iteration}
-    problem = Problem(kind, message, iteration)
+    problem = Problem(kind, message, iteration, place)
     return Outcome(replace(result, metrics=metrics, problem=problem), None, halted)
 
 
@@ -277,12 +281,13 @@ class _Attempt:
         self.look_seconds += process_time() - begin
         return found
 
-    def ended_by(self, status: str, *, kind: str, message: str) -> Outcome:
+    def ended_by(self, status: str, *, kind: str, message: str, place: str = "") -> Outcome:
         """The outcome of a cell that has not ended well; of what a scheme's steps say nothing need make sense."""
         try:
-            return self.ended(status, problem=Problem(kind, message))
+            return self.ended(status, problem=Problem(kind, message, place=place))
         except (TypeError, ValueError, ArithmeticError, AttributeError):
-            return lost(self.task, status, kind=kind, message=message, halted=status == "interrupted")
+            halted = status == "interrupted"
+            return lost(self.task, status, kind=kind, message=message, place=place, halted=halted)
 
     def ended(
         self,

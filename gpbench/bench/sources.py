@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpbench.data import generators, splits
 from gpbench.data.catalogue import entries
 from gpbench.data.options import FileOptions
-from gpbench.errors import DataUnavailable, UsageError
+from gpbench.errors import DataUnavailable, PluginError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -216,7 +216,7 @@ def _is_catalogued(name: str, path: Path) -> bool:
 
     try:
         known(name)
-    except UsageError:
+    except (UsageError, PluginError):
         return False
     return True
 

@@ -210,7 +210,7 @@ def _given(task: Task, results: Mapping[str, Result], store: Store) -> Task | Ou
     result = results[origin.key]
     words = f"its hyper-parameters are those of {origin.label} (cell {origin.key}), which"
     if result.problem is not None:
-        why = f"{words} ended as {result.status}: {result.problem.type}: {result.problem.message}"
+        why = f"{words} ended as {result.status}: {result.problem}"
         return lost(task, "failed", kind="OriginFailed", message=why)
     try:
         learned = learned_in(store, origin.key)

@@ -16,17 +16,19 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 import gpbench
+from gpbench.bench.expand import check_inducing
 from gpbench.bench.fitting import fit_rows
 from gpbench.bench.methods import methods
 from gpbench.data.record import Preparation, fitted
 from gpbench.data.scaling import ScaledRows
-from gpbench.errors import DataError, StoreError, UsageError
+from gpbench.errors import DataError, StoreError, UsageError, reason
 from gpbench.model.posterior import load_posterior, write_npz
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ __all__ = ["FORMAT", "Predicted", "Trained", "trained_in", "trained_of"]
 FORMAT = 1
 """Version of the file."""
 _NAMES = ("method", "version", "dataset", "seed", "gpbench", "settings", "about")
+_ZIP = b"PK"
+_NOT_WHOLE = (EOFError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+"""What numpy raises for a file that is no npz, or whose bytes are not what was written."""
 _KEY = re.compile(r"[0-9a-f]{6,20}")
 
 
@@ -110,6 +115,9 @@ class Trained:
         GpbenchError
             From the scheme.
         """
+        for each in (choice, choice.origin):
+            if each is not None:
+                check_inducing(each, dataset.id, rows=dataset.n)
         rows = np.arange(dataset.n, dtype=np.int64)
         preparation = fitted(dataset, rows=rows, scaling=scaling)
         assert preparation.scaling is not None
@@ -183,8 +191,8 @@ def trained_of(path: Path) -> Trained:
         It is none, is damaged, or needs another gpbench or a package that is not installed, which the message names.
     """
     texts = _texts(path, ("model", "preparation"))
-    if "model" not in texts:
-        raise DataError(f"{path} holds no model: expected a file that `gpbench fit` wrote")
+    if texts is None or "model" not in texts:
+        raise DataError(_no_model(path))
     try:
         meta = json.loads(texts["model"])
         version, writer = meta["format"], meta["gpbench"]
@@ -194,7 +202,7 @@ def trained_of(path: Path) -> Trained:
             }
             preparation = Preparation.from_json(json.loads(texts["preparation"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} holds a broken model: {type(error).__name__}: {error}") from error
+        raise DataError(f"{path} is a model that is damaged: {type(error).__name__}: {error}") from error
     if version != FORMAT:
         raise DataError(
             f"{path} holds a model of format {version}, written by gpbench {writer}; gpbench {gpbench.__version__} "
@@ -234,6 +242,8 @@ def trained_in(store: Store, key: str) -> Trained:
         raise StoreError(f"cell {keys[0]} left no model: it ended as {result.status}")
     path = store.folder / f"{keys[0]}.npz"
     texts = _texts(path, ("preparation",))
+    if texts is None:
+        raise DataError(f"{path} is damaged or cut short; run that cell again with --force")
     if "preparation" not in texts:
         raise DataError(f"{path} was stored without what raw rows need; run that cell again with --force")
     return Trained(
@@ -262,12 +272,26 @@ def _posterior(path: Path, name: str) -> Predictor:
         raise
 
 
-def _texts(path: Path, names: tuple[str, ...]) -> dict[str, str]:
+def _texts(path: Path, names: tuple[str, ...]) -> dict[str, str] | None:
+    """Texts of an npz file by their names; None where it is none, or is not whole."""
     try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            raise DataError(f"{path} holds no model: it is a single array")
-        with found:
-            return {name: str(found[name]) for name in names if name in found.files}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} holds no model: {type(error).__name__}: {error}") from error
+        with path.open("rb") as stream:  # what the system refuses is said in its words
+            found = np.load(stream, allow_pickle=False)
+            if not isinstance(found, np.lib.npyio.NpzFile):
+                return None
+            with found:
+                return {name: str(found[name]) for name in names if name in found.files}
+    except _NOT_WHOLE:
+        return None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {reason(error)}") from error
+
+
+def _no_model(path: Path) -> str:
+    """Why a file is no model, in words for whoever gave another file, or a part of one."""
+    words = f"{path} is no model that `gpbench fit` wrote"
+    with path.open("rb") as stream:
+        begun = stream.read(len(_ZIP)) == _ZIP
+    if not begun:
+        return f"{words}; the model comes first, then the new rows: gpbench predict MODEL NEW_FILE"
+    return f"{words}, or one that is damaged or was cut short, as a copy that broke off is"

@@ -13,6 +13,8 @@ from gpbench.terminal import echo
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpbench.errors import PluginError
+
 __all__ = ["command"]
 
 _KINDS = {"methods": "method", "datasets": "data set", "plans": "plan"}
@@ -73,13 +75,15 @@ def _block(kind: str, facts: list[dict[str, Any]], width: int, asked: str | None
     return [line for number, card in enumerate(cards) for line in ([""] * bool(number) + card)]
 
 
-def _chosen(kind: str, names: Sequence[str], known: Mapping[str, Any]) -> list[Any]:
-    """The known ones of these names, or all."""
-    from gpbench.errors import unknown_name  # noqa: PLC0415  # not needed for --help
+def _chosen(
+    kind: str, names: Sequence[str], known: Mapping[str, Any], *, problems: Sequence[PluginError] = ()
+) -> list[Any]:
+    """The known ones of these names, or all; ``problems`` are plug-ins that do not load."""
+    from gpbench.plugins import unknown  # noqa: PLC0415  # not needed for --help
 
     for name in names:
         if name not in known:
-            raise unknown_name(_KINDS[kind], name, known)
+            raise unknown(_KINDS[kind], name, known, problems=problems)
     return [known[name] for name in names or known]
 
 
@@ -87,8 +91,9 @@ def _methods(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
     from gpbench.bench.methods import methods, plugin_problems  # noqa: PLC0415  # scipy is heavy
     from gpbench.report.tables.inventory import method_facts  # noqa: PLC0415
 
-    facts, problems = method_facts(_chosen("methods", names, methods()))
-    return facts, problems + [str(problem) for problem in plugin_problems()]
+    broken = plugin_problems()
+    facts, problems = method_facts(_chosen("methods", names, methods(), problems=broken))
+    return facts, problems + [str(problem) for problem in broken]
 
 
 def _datasets(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -101,8 +106,11 @@ def _datasets(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
     folder = load_config().data
     known = catalogue()
     names = [parse(name)[0] if ":" in name else name for name in names]  # a generator's with a number of rows
-    facts = dataset_facts(_chosen("datasets", names, known.entries), lambda name: is_here(name, folder))
-    return facts, [str(problem) for problem in known.broken.values()]
+    broken = tuple(known.broken.values())
+    facts = dataset_facts(
+        _chosen("datasets", names, known.entries, problems=broken), lambda name: is_here(name, folder)
+    )
+    return facts, [str(problem) for problem in broken]
 
 
 def _plans(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:

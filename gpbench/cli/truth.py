@@ -126,7 +126,7 @@ def command(
     if found.failed:
         for cell in found.results:
             if not cell.finished:
-                words = cell.problem.message if cell.problem else cell.status
+                words = str(cell.problem or cell.status)
                 echo(f"gpbench: {cell.shown.method} on {cell.shown.dataset}: {words}", err=True)
         context.exit(4)
 

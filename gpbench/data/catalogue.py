@@ -17,8 +17,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpbench.errors import DataError, GpbenchError, PluginError, unknown_name
-from gpbench.plugins import loaded
+from gpbench.errors import DataError, GpbenchError, PluginError
+from gpbench.plugins import loaded, unknown
 
 if TYPE_CHECKING:
     from gpbench.data.recipe import Recipe
@@ -266,7 +266,7 @@ def catalogue() -> Catalogue:
                 known[one.id] = one
         except Exception as error:  # noqa: BLE001  # whatever a plug-in does must not break the rest
             text = str(error) if isinstance(error, GpbenchError) else f"{type(error).__name__}: {error}"
-            broken[point.name] = PluginError(f"plug-in {point.name} ({point.value}): {text}")
+            broken[point.name] = PluginError(f"plug-in {point.name} ({point.value}): {text}", plugin=point.name)
     return Catalogue(dict(sorted(known.items())), broken)
 
 
@@ -282,10 +282,12 @@ def entry(name: str) -> Entry:
     ------
     UsageError
         There is none; the message names the nearest.
+    PluginError
+        It is the name of a plug-in that does not load; the message says why.
     """
     known = entries()
     if name not in known:
-        raise unknown_name("data set", name, known)
+        raise unknown("data set", name, known, problems=catalogue().broken.values())
     return known[name]
 
 

@@ -154,8 +154,16 @@ class InducingRule:
             return n
         M = max(1, round(amount / 100 * n)) if percent else int(amount)
         if n < M:
-            raise UsageError(f"fewer rows than inducing points: {n} rows, {M} inducing points (count {self.count})")
+            raise UsageError(
+                f"fewer rows than inducing points: {n} rows, {M} inducing points (count {self.count}); "
+                f"inducing={self.fits(n)} fits"
+            )
         return M
+
+    @staticmethod
+    def fits(n: int) -> int:
+        """A round number of inducing inputs that n rows can have: what messages recommend."""
+        return n // 10 * 10 or n
 
     def choose(self, X: Rows) -> Array:
         """Inducing inputs Z (M, d) for rows X (n, d).

@@ -83,14 +83,14 @@ class HGBTraining(Tuning[HGB]):
         super().__init__(X, y, classes=classes, candidates=[scheme, *drawn], most=scheme.validation_rows, rng=rng)
 
     def fit(self, candidate: HGB, X: Array, y: Labels, *, validation: tuple[Array, Labels] | None) -> Trained[HGB]:
-        """Boosting; cut where the validation rows' NLL is least."""
+        """Boosting, for so many rounds as it has trees; cut where the validation rows' NLL is least."""
         from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - see Opponent
 
         absent = np.bincount(y, minlength=self.classes) == 0
         if (~absent).sum() == 1:
             trees = BoostedTrees.constant(X.shape[1], absent=absent, rows=len(y))
             nll = math.nan if validation is None else -float(trees.score(*validation).log_density.mean())
-            return Trained(trees, candidate, nll, converged=True)
+            return Trained(trees, candidate, nll, "converged")
         stopping: Any = {"auto": "auto", "yes": True, "no": False}[candidate.early_stopping]
         model = HistGradientBoostingClassifier(
             learning_rate=candidate.learning_rate,
@@ -109,7 +109,9 @@ class HGBTraining(Tuning[HGB]):
             best = int(np.argmin(losses))
             nll, kept = float(losses[best]), looks[best]
             trees, candidate = trees.first(kept), replace(candidate, max_iter=kept)
-        return Trained(trees, candidate, nll, converged=self.single and model.n_iter_ < candidate.max_iter)
+        if not (self.single and model.do_early_stopping_):
+            return Trained(trees, candidate, nll, "schedule")  # nobody meant more trees than these
+        return Trained(trees, candidate, nll, "converged" if model.n_iter_ < candidate.max_iter else "iterations")
 
     def chosen(self, candidate: HGB) -> dict[str, Any]:
         """Its settings."""

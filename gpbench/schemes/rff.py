@@ -100,7 +100,7 @@ class RFFTraining(Tuning[tuple[float, float]]):
         absent = np.bincount(y, minlength=self.classes) == 0
         posterior = RFFPosterior(frequencies, fitted.weights, fitted.bias, absent=absent, rows=len(y))
         nll = math.nan if validation is None else -float(posterior.score(*validation).log_density.mean())
-        return Trained(posterior, candidate, nll, fitted.converged)
+        return Trained(posterior, candidate, nll, "converged" if fitted.converged else "iterations")
 
     def chosen(self, candidate: tuple[float, float]) -> dict[str, Any]:
         """Length scale and variance."""

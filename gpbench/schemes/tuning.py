@@ -47,14 +47,14 @@ class Trained(NamedTuple, Generic[S]):
         With what validation has settled about it, such as a number of trees.
     nll : float
         Of the validation rows; NaN where there were none.
-    converged : bool
-        Whether the model's own criterion ended it.
+    stopped_by : {"converged", "schedule", "iterations"}
+        Its own criterion ended it, its rounds, which are as many as were meant, are over, or a limit cut it.
     """
 
     posterior: ClassPosterior
     candidate: S
     nll: float
-    converged: bool
+    stopped_by: StoppedBy
 
 
 class Tuning(Training, Generic[S]):
@@ -112,7 +112,7 @@ class Tuning(Training, Generic[S]):
             final = self._best.candidate
         self._best = self.fit(final, self.X, self.y, validation=None)
         self.trainer.report()
-        return "converged" if self._best.converged else "iterations"
+        return self._best.stopped_by
 
     def posterior(self) -> ClassPosterior:
         """The best model so far."""

@@ -5,6 +5,7 @@ import pytest
 from bench_fakes import FAKE, FakeScheme
 
 from gpbench.bench import methods as methods_module
+from gpbench.bench.choices import origin_of
 from gpbench.bench.methods import Method, method, methods, plugin_problems
 from gpbench.errors import PluginError, UsageError
 
@@ -161,3 +162,26 @@ def test_broken_plugins_are_reported_and_break_nothing(plugins):
     assert all("id and title must be texts, and tasks a frozenset" in message for message in messages[5:])
     assert next(iter(methods())) == "x-gpc"
     assert list(methods())[-1] == "fake"
+
+
+def test_a_name_of_a_plug_in_that_does_not_load_is_answered_with_the_cause(plugins):
+    plugins(FakeEntry("laplace", ModuleNotFoundError("No module named 'nowhere'")))
+    with pytest.raises(
+        PluginError, match=r"no method 'laplace': plug-in .* ModuleNotFoundError: No module named .nowhere."
+    ):
+        method("laplace")
+    with pytest.raises(UsageError, match=r"method vijj: .*from:laplace: there is no method .* ModuleNotFoundError"):
+        origin_of(replace(FAKE, id="vijj"), {"hyperparameters": "from:laplace"}, given={})
+
+
+def test_any_unknown_name_tells_of_plug_ins_that_do_not_load(plugins):
+    plugins(FakeEntry("several", SyntaxError("invalid syntax")))  # an entry point may offer methods of other names
+    with pytest.raises(UsageError, match=r"did you mean sod-laplace\?.* plug-in that does not load: .* SyntaxError"):
+        method("laplace")
+
+
+def test_a_scheme_whose_module_raises_when_it_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "raising_scheme.py").write_text("raise ValueError('no licence')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginError, match="raising_scheme:X of method m cannot be imported: ValueError: no licence"):
+        Method(id="m", title="", tasks=frozenset(), scheme="raising_scheme:X").load()

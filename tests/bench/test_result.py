@@ -35,15 +35,23 @@ FAILED = {
 }
 
 
+PLACED = {**FAILED, "problem": Problem("ValueError", "no", 3, place="mine.py:7")}
 SOURCES = {"source": "a1" * 10, "changes": "b2" * 10, "origin": replace(ORIGIN, source="c3" * 10)}
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"origin": ORIGIN}, SOURCES, FAILED], ids=["ok", "with an origin", "of changed code", "failed"]
+    "changes",
+    [{}, {"origin": ORIGIN}, SOURCES, FAILED, PLACED],
+    ids=["ok", "with an origin", "of changed code", "failed", "failed at a place"],
 )
 def test_json_and_back(changes):
     result = a_result(**changes)
     assert Result.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False))) == result
+
+
+def test_a_problem_without_a_place_is_stored_as_it_always_was():
+    assert a_result(**FAILED).to_json()["problem"] == {"type": "ValueError", "message": "no", "iteration": 3}
+    assert [str(each["problem"]) for each in (FAILED, PLACED)] == ["ValueError: no", "ValueError: no (mine.py:7)"]
 
 
 def test_a_result_is_the_cell_that_it_came_from():

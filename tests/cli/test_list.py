@@ -30,6 +30,7 @@ GOOD = Method(
     id="good", title="A good one", tasks=frozenset({"multiclass", "binary"}), paper="wenzel2019", scheme=Scheme,
     preset={"batch_size": 7}, version=3, extra="cluster",
 )  # fmt: skip
+MAYBE = "(it may be of a plug-in that does not load: {})"
 BROKEN = Method(id="broken", title="Cannot be imported", tasks=frozenset({"count"}), scheme="nowhere:Scheme")
 
 
@@ -157,10 +158,19 @@ def test_a_data_set_in_full():
     ("args", "message"),
     [
         (("method",), "unknown kind of things to list 'method'; did you mean methods?"),
-        (("methods", "goood"), "unknown method 'goood'; did you mean good?"),
-        (("datasets", "vine"), "unknown data set 'vine'; did you mean wine?"),
+        (
+            ("methods", "goood"),
+            "unknown method 'goood'; did you mean good? " + MAYBE.format("plug-in 'bad' does not load"),
+        ),
+        (
+            ("datasets", "vine"),
+            "unknown data set 'vine'; did you mean wine? " + MAYBE.format("plug-in worse: RuntimeError: no"),
+        ),
         (("datasets", "wine:50"), "unknown generated data set 'wine'; known: " + ", ".join(sorted(GENERATORS))),
-        (("datasets", "twonorm-gen:5"), "unknown data set 'twonorm-gen'; known: far-away, wine"),  # not ...-gen:5
+        (
+            ("datasets", "twonorm-gen:5"),  # not ...-gen:5
+            "unknown data set 'twonorm-gen'; known: far-away, wine " + MAYBE.format("plug-in worse: RuntimeError: no"),
+        ),
     ],
 )
 def test_unknown_names_are_answered_with_the_nearest(args, message):
@@ -206,3 +216,11 @@ def test_control_characters_do_not_reach_the_terminal(monkeypatch):
     monkeypatch.setattr(gpbench.bench.methods, "methods", lambda: {bad.id: bad})
     for args in ((), ("methods",)):
         assert "\x1b" not in listed(*args).stdout
+
+
+def test_a_plug_in_that_does_not_load_is_named_with_its_cause(monkeypatch):
+    problem = PluginError("plug-in 'bad' does not load: ModuleNotFoundError", plugin="bad")
+    monkeypatch.setattr(gpbench.bench.methods, "plugin_problems", lambda: (problem,))
+    done = listed("methods", "bad")
+    assert done.exit_code == 1
+    assert done.stderr == "gpbench: there is no method 'bad': plug-in 'bad' does not load: ModuleNotFoundError\n"

@@ -145,8 +145,12 @@ def test_what_does_not_fit_is_named(invoke, tmp_path):
     assert "there is none" in invoke("predict", "abcdef12", "rows.csv", code=2).stderr
     assert "a model's file, or the key" in invoke("predict", "absent.gpb", "rows.csv", code=2).stderr
     (tmp_path / "broken.gpb").write_bytes((tmp_path / "m.gpb").read_bytes()[:300])
-    assert "holds no model" in invoke("predict", "broken.gpb", "rows.csv", code=1).stderr
-    assert "150 rows, 500 inducing points" in invoke("fit", "rows.csv", "--inducing", 500, code=2).stderr
+    said = invoke("predict", "broken.gpb", "rows.csv", code=1).stderr
+    assert said.startswith("gpbench: broken.gpb is no model that `gpbench fit` wrote, or one that is damaged")
+    said = invoke("predict", "rows.csv", "gap.csv", code=1).stderr
+    assert said.startswith("gpbench: rows.csv is no model that `gpbench fit` wrote; the model comes first")
+    said = invoke("fit", "rows.csv", "--inducing", 500, code=2).stderr
+    assert "150 training rows, 500 inducing points; --inducing 150 fits" in said
 
 
 def changed(source, target, **changes):

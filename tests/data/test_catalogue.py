@@ -7,7 +7,7 @@ from gpbench.data.catalogue import Entry, File, catalogue, entries, entry, famil
 from gpbench.data.entries import read_file, read_folder
 from gpbench.data.formats import FORMATS
 from gpbench.data.readers import READERS
-from gpbench.errors import DataError, UsageError
+from gpbench.errors import DataError, PluginError, UsageError
 
 # What the issue and the papers name, by the ids of the design.
 PAPERS = {
@@ -226,6 +226,10 @@ def test_plugins_add_data_sets_and_broken_ones_break_nothing(monkeypatch, tmp_pa
     catalogue.cache_clear()
     try:
         found = catalogue()
+        with pytest.raises(PluginError, match=r"no data set 'broken': plug-in broken .*RuntimeError: boom"):
+            entry("broken")
+        with pytest.raises(UsageError, match=r"did you mean glass.* plug-in that does not load: .*RuntimeError: boom"):
+            entry("glas")
     finally:
         catalogue.cache_clear()
     assert {"mine", "mine-too", "one", "two", "glass"} <= set(found.entries)

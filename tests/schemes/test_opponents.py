@@ -42,7 +42,7 @@ def test_trees_as_arrays_predict_what_scikit_learn_predicts(classes, tmp_path):
     assert got == pytest.approx(expected, abs=1e-12)
     found.posterior.save(tmp_path / "trees.npz")
     assert (load_posterior(tmp_path / "trees.npz").predict(more).probabilities == got).all()
-    assert found.stopped_by == "iterations"
+    assert found.stopped_by == "schedule"  # rounds that are its own are cut short by nothing
 
 
 def test_early_stopping_is_scikit_learns_and_said():
@@ -50,6 +50,8 @@ def test_early_stopping_is_scikit_learns_and_said():
     found = fit(HGB(early_stopping="yes", max_iter=500), X, y)
     assert found.stopped_by == "converged"
     assert len(found.posterior.roots) < 500
+    assert fit(HGB(early_stopping="yes", max_iter=2), X, y).stopped_by == "iterations"
+    assert fit(HGB(candidates=2, max_iter=2), X, y).stopped_by == "schedule"
 
 
 def test_the_first_trees_are_the_model_that_stops_there():

@@ -74,17 +74,17 @@ def check(method: Method, *, tasks: Sequence[str] = ()) -> Iterator[Finding]:
 def _findings(method: Method, wanted: Sequence[str], trials: dict[str, Trial]) -> Iterator[Finding]:
     for task in wanted:
         for name, one in BEHAVIOUR.items():
-            yield _held(task, name, _unless_exempt(method, name, partial(one, trials[task])))
+            yield _held(method, task, name, _unless_exempt(method, name, partial(one, trials[task])))
     everywhere = list(trials.values())
     for name in method.settings():
         title = f"setting {name}"
-        yield _held("", title, _unless_exempt(method, title, partial(is_read, name, everywhere)))
+        yield _held(method, "", title, _unless_exempt(method, title, partial(is_read, name, everywhere)))
 
 
-def _held(task: str, name: str, one: Callable[[], str]) -> Finding:
+def _held(method: Method, task: str, name: str, one: Callable[[], str]) -> Finding:
     """On one thread, as cells run: more of them disturb one another where rows are few."""
     with one_pool_size(1):
-        return finding(task, name, one)
+        return finding(task, name, one, method=method)
 
 
 def _unless_exempt(method: Method, name: str, one: Callable[[], str]) -> Callable[[], str]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gpbench.bench.location import location
+from gpbench.bench.result import Problem
 from gpbench.errors import GpbenchError, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import META
@@ -74,10 +76,10 @@ class Exempt(Exception):
     """A check says nothing about the method; the text says why."""
 
 
-def finding(task: str, check: str, one: Callable[[], str]) -> Finding:
+def finding(task: str, check: str, one: Callable[[], str], *, method: Method) -> Finding:
     """Make a check: a function that says what it found, or raises Failed or Exempt.
 
-    Whatever else it raises is a failure as well: a scheme can raise anything.
+    Whatever else it raises is a failure as well, with its place in the method's code: a scheme can raise anything.
     """
     start = time.perf_counter()
     outcome: Literal["ok", "failed", "exempt"] = "failed"
@@ -89,7 +91,7 @@ def finding(task: str, check: str, one: Callable[[], str]) -> Finding:
     except Exempt as exemption:
         outcome, reason = "exempt", str(exemption)
     except Exception as error:  # noqa: BLE001  # as the docstring says
-        reason = f"{type(error).__name__}: {error}"
+        reason = str(Problem(type(error).__name__, str(error), place=location(error, method)))
     return Finding(task, check, outcome, reason, time.perf_counter() - start)
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from gpbench.bench.cell import Limits, SplitSpec
 from gpbench.bench.choices import Choice, check_origin, shared_settings
 from gpbench.bench.method import origin_name
-from gpbench.bench.methods import methods
+from gpbench.bench.methods import methods, unknown_method
 from gpbench.bench.plan.plan import DESCRIPTIVE, PlanMethod
 from gpbench.bench.sources import dataset_id
 from gpbench.data.catalogue import entries
 from gpbench.data.splits import Protocol
-from gpbench.errors import UsageError, unknown_name
+from gpbench.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,7 +115,7 @@ def blocks(plan: Plan) -> list[Block]:
             if chosen is None or table.name in chosen:
                 try:
                     found.append(_block(plan, dataset, table, values, (row, column)))
-                except UsageError as error:
+                except (UsageError, PluginError) as error:
                     raise UsageError(f"{plan.path}: {table.name} on {dataset}: {error}") from None
     return found
 
@@ -196,7 +196,7 @@ def _origin(
     own = next((each for each in plan.methods if each.name == name), None)
     if own is None:
         if name not in methods():
-            raise unknown_name("method", name, {*methods(), *(each.name for each in plan.methods)})
+            raise unknown_method(name, others=[each.name for each in plan.methods])
         method = methods()[name]
         shared = shared_settings(method, settings)
         if "hyperparameters" in method.settings():

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.cell import Limits
-from gpbench.bench.methods import methods
-from gpbench.bench.metrics import metrics
+from gpbench.bench.methods import methods, unknown_method
+from gpbench.bench.metrics import metric_problems, metrics
 from gpbench.bench.plan import plan as model
 from gpbench.bench.plan.plan import Override, Plan, PlanMethod, Quick
 from gpbench.bench.sources import dataset_id
@@ -21,7 +21,7 @@ from gpbench.data.catalogue import entry
 from gpbench.data.options import FileOptions
 from gpbench.data.scaling import SCALINGS
 from gpbench.data.splits import Protocol
-from gpbench.errors import UsageError, unknown_name
+from gpbench.errors import PluginError, UsageError, unknown_name
 from gpbench.toml import TomlTable, read_toml
 
 if TYPE_CHECKING:
@@ -121,9 +121,7 @@ def read_plan(path: Path, *, id: str | None = None) -> Plan:  # noqa: A002  # th
         centre=top.text("centre", "mean", among=model.CENTRES),
         spread=top.text("spread", "sd", among=model.SPREADS),
         render=render,
-        metrics=top.texts(
-            "metrics", ("nll", "error", "train_seconds"), among=(*model.METRICS, *metrics()), kind="metric"
-        ),
+        metrics=_metrics(top),
         published=_published(top),
         notes=top.texts("notes", ()),
         defaults=dict(defaults),
@@ -175,7 +173,7 @@ def _datasets(top: TomlTable, *, needed: bool) -> tuple[str, ...]:
             continue
         try:
             entry(generators.parse(name)[0])
-        except UsageError as error:
+        except (UsageError, PluginError) as error:
             raise top.error(error, key="datasets") from None
     _once(names, top, "datasets")
     ids: dict[str, str] = {}
@@ -208,6 +206,14 @@ def _files(top: TomlTable, datasets: tuple[str, ...]) -> dict[str, FileOptions]:
     return found
 
 
+def _metrics(top: TomlTable) -> tuple[str, ...]:
+    """The columns of its tables: gpbench's own metrics, and those of plug-ins."""
+    for problem in metric_problems():
+        if problem.plugin in top.texts("metrics", ()):
+            raise top.error(problem, key="metrics")
+    return top.texts("metrics", ("nll", "error", "train_seconds"), among=(*model.METRICS, *metrics()), kind="metric")
+
+
 def _published(top: TomlTable) -> tuple[str, ...]:
     """Files of printed numbers, which stand in the plan's folder or among the papers' own."""
     names = top.texts("published", ())
@@ -223,7 +229,7 @@ def _method(name: str, table: TomlTable) -> PlanMethod:
     """A table of [methods]."""
     wanted = table.text("method", name)
     if wanted not in methods():
-        raise table.error(unknown_name("method", wanted, methods()), key="method")
+        raise table.error(unknown_method(wanted), key="method")
     found = methods()[wanted]
     known = found.settings()
     table.only((*known, *_METHOD_KEYS), kind=f"setting of {wanted}")

@@ -365,7 +365,7 @@ def failures(groups: Sequence[Group]) -> Markup:
                     f"{group.split}, {cell.split.index + 1}/{cell.split.count}, seed {cell.split.seed}",
                     cell.status,
                     "" if problem is None else str(problem.iteration),
-                    "" if problem is None else f"{problem.type}: {problem.message}",
+                    "" if problem is None else str(problem),
                 )
             )
     if not rows:

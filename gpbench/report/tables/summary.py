@@ -153,4 +153,4 @@ def _problem(cell: Result) -> str:
     """Why a cell did not end well, in one line."""
     if cell.problem is None:
         return cell.status
-    return f"{cell.problem.type}: {' '.join(cell.problem.message.split())}"
+    return " ".join(str(cell.problem).split())

@@ -13,8 +13,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from gpbench.bench.metrics import metric_problems
 from gpbench.bench.metrics import metrics as third_party
 from gpbench.errors import unknown_name
+from gpbench.plugins import unknown
 from gpbench.report.tables.latex import latex
 from gpbench.report.tables.lines import text
 from gpbench.report.tables.summary import Row, Statistics, processors
@@ -344,7 +346,7 @@ def table(
     """
     for name in metrics:
         if name not in METRICS and name not in third_party():
-            raise unknown_name("metric", name, [*METRICS, *third_party()])
+            raise unknown("metric", name, [*METRICS, *third_party()], problems=metric_problems())
     if format not in ENDINGS:
         raise unknown_name("table format", format, ENDINGS)
     if format == "text":
