@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpbench.data import generators, splits
 from gpbench.data.catalogue import entries
-from gpbench.data.formats.dialect import is_number
 from gpbench.data.options import FileOptions
 from gpbench.errors import DataUnavailable, PluginError, UsageError
 
@@ -208,6 +207,8 @@ def decisions(places: Sequence[Source]) -> list[str]:
 
 def _task(dataset: Dataset, *, asked: str | None) -> str:
     """The task of a file with its classes; and what else numbers can be, where nobody has said it."""
+    from gpbench.data.formats.dialect import is_number  # noqa: PLC0415  # its package needs pandas, as files do
+
     target = "" if dataset.preparation is None else f" of column {', '.join(dataset.preparation.target)}"
     classes = dataset.classes
     if not classes:
