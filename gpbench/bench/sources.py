@@ -18,8 +18,20 @@ if TYPE_CHECKING:
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
 
-__all__ = ["CatalogueSource", "FileSource", "Source", "dataset_id", "decisions", "drawn", "opened", "sources"]
+__all__ = [
+    "CatalogueSource",
+    "FileSource",
+    "Source",
+    "dataset_id",
+    "decisions",
+    "drawn",
+    "means_file",
+    "opened",
+    "sources",
+]
 
+#: Classes that are all named; of more, some.
+_NAMED = 12
 #: Endings that mean a file of the user's own, even where it does not exist.
 _FILE_ENDINGS = (
     ".csv",
@@ -120,6 +132,7 @@ def sources(
     config: Config,
     *,
     options: FileOptions | None = None,
+    argument: str = "--dataset",
 ) -> list[Source]:
     """The sources that names on the command line mean.
 
@@ -132,6 +145,8 @@ def sources(
     config : Config
     options : FileOptions, optional
         How to read the files among them.
+    argument : str
+        What the command calls these names, for messages.
 
     Raises
     ------
@@ -149,10 +164,10 @@ def sources(
         elif path.is_file() and not _is_catalogued(name, path):
             found.append(FileSource(path.resolve(), options, config.data))
         else:
-            found.append(_catalogued(name, path, config))
+            found.append(_catalogued(name, path, config, argument=argument))
     if not any(isinstance(each, FileSource) for each in found):
         for flag in options.given():
-            raise UsageError(f"{flag} says how to read a file, and no --dataset is a file")
+            raise UsageError(f"{flag} says how to read a file, and no {argument} is a file")
     return found
 
 
@@ -178,9 +193,32 @@ def _name(place: Source) -> str:
 
 
 def decisions(places: Sequence[Source]) -> list[str]:
-    """What preparation decided about each data set by itself, in words, for the eyes of whoever reads its numbers."""
-    sets = [opened(place) for place in places]
-    return [f"{dataset.id}: {words}" for dataset in sets for words in dataset.decisions]
+    """What was decided about each data set, in words, for the eyes of whoever reads its numbers.
+
+    Of a file that is its task first, which its targets tell where nobody says it; then what preparation came to.
+    """
+    found = []
+    for place in places:
+        dataset = opened(place)
+        own = [_task(dataset, asked=place.options.task)] if isinstance(place, FileSource) else []
+        found += [f"{dataset.id}: {words}" for words in (*own, *dataset.decisions)]
+    return found
+
+
+def _task(dataset: Dataset, *, asked: str | None) -> str:
+    """The task of a file with its classes; and what else numbers can be, where nobody has said it."""
+    from gpbench.data.formats.dialect import is_number  # noqa: PLC0415  # its package needs pandas, as files do
+
+    target = "" if dataset.preparation is None else f" of column {', '.join(dataset.preparation.target)}"
+    classes = dataset.classes
+    if not classes:
+        return f"task {dataset.task}{target}, {int(dataset.y.min())} to {int(dataset.y.max())}"
+    some = classes if len(classes) <= _NAMED else (*classes[: _NAMED - 1], "...", classes[-1])
+    words = f"task {dataset.task}{target}, {len(classes)} classes: {', '.join(some)}"
+    if asked is None and dataset.task == "multiclass" and all(map(is_number, classes)):
+        others = "count or ordinal" if all(float(each) >= 0 for each in classes) else "ordinal"
+        words += f"; numbers that are not mere names of classes need --task {others}"
+    return words
 
 
 def _path(name: str) -> Path:
@@ -195,6 +233,12 @@ def _archive(name: str) -> tuple[Path | None, str]:
     file, colons, member = name.partition("::")
     path = _path(file)
     return (path, member) if colons and member and path.is_file() else (None, "")
+
+
+def means_file(name: str) -> bool:
+    """Whether a name can only be meant as a file's, even where there is none."""
+    path = _path(name)
+    return path.suffix.lower() in _FILE_ENDINGS or path.is_absolute() or name.startswith((".", "~"))
 
 
 def dataset_id(name: str) -> str:
@@ -221,12 +265,12 @@ def _is_catalogued(name: str, path: Path) -> bool:
     return True
 
 
-def _catalogued(name: str, path: Path, config: Config) -> CatalogueSource:
+def _catalogued(name: str, path: Path, config: Config, *, argument: str) -> CatalogueSource:
     if path.exists() and not _is_catalogued(name, path):
         found = "a folder" if path.is_dir() else "no plain file"
-        raise DataUnavailable(f"{name} is {found}; --dataset takes a catalogue id or a file")
-    if path.suffix.lower() in _FILE_ENDINGS or path.is_absolute() or name.startswith((".", "~")):
-        raise DataUnavailable(f"there is no file {name}; --dataset takes a catalogue id or a file that exists")
+        raise DataUnavailable(f"{name} is {found}; {argument} takes a catalogue id or a file")
+    if means_file(name):
+        raise DataUnavailable(f"there is no file {name}; {argument} takes a catalogue id or a file that exists")
     from gpbench.data.load import known  # noqa: PLC0415  # pandas is heavy
 
     known(name)

@@ -173,6 +173,12 @@ class Trained:
         write_npz(path, arrays)
 
     @property
+    def inputs(self) -> int:
+        """Number of inputs, those that did not vary left out."""
+        assert self.preparation.scaling is not None
+        return self.preparation.scaling.width
+
+    @property
     def notes(self) -> list[str]:
         """What its user should know: the method has changed since."""
         now = methods().get(self.method)

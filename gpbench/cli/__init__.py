@@ -98,8 +98,10 @@ class LazyGroup(click.Group):
         """Run as a program: with streams that can be written, and messages that pass :mod:`gpbench.terminal`."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode, **extra)
-        from gpbench.terminal import echo, open_streams, warn_on_one_line  # noqa: PLC0415  # the program alone prints
+        from gpbench.cli.interrupts import heed_the_first  # noqa: PLC0415  # the program alone takes signals and prints
+        from gpbench.terminal import echo, open_streams, warn_on_one_line  # noqa: PLC0415
 
+        heed_the_first()
         open_streams()
         warn_on_one_line()
         try:
@@ -132,7 +134,9 @@ class LazyGroup(click.Group):
             echo(_system_words(error), err=True)
             ctx.exit(1)
         except KeyboardInterrupt:
-            echo("\ngpbench: interrupted; what is finished is kept, and the same command goes on from there", err=True)
+            from gpbench.cli.interrupts import is_kept  # noqa: PLC0415
+
+            echo(f"\ngpbench: interrupted{is_kept(ctx.invoked_subcommand)}", err=True)
             ctx.exit(130)
 
 

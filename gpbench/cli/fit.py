@@ -87,6 +87,7 @@ def command(
     from gpbench.bench.trained import Trained  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
+    from gpbench.report.files import check_folder  # noqa: PLC0415
     from gpbench.terminal import Meter  # noqa: PLC0415
 
     if threads < 1:
@@ -94,10 +95,9 @@ def command(
     limits = Limits(seconds=max_seconds)
     flags = {"inducing": inducing, "batch_size": batch_size, "kernel": kernel, "likelihood": likelihood}
     (choice,) = choose([method(name)], flags, assignments=parse_assignments(assignments))
-    places = sources((file,), load_config(), options=options_of(**reading))
+    places = sources((file,), load_config(), options=options_of(**reading), argument="FILE")
     path = output or Path(Path(file).name).with_suffix(".gpb")
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent} for the model")
+    check_folder(path, what="the model")
     with closing(Meter()) as meter:
         dataset = opened(places[0], meter)
     for words in decisions(places):
@@ -109,6 +109,6 @@ def command(
     about = model.about
     classes = f", classes {', '.join(dataset.classes)}" if dataset.classes else ""
     echo(
-        f"{path}: {model.method} on {about['rows']} rows of {dataset.id}, {dataset.d} inputs{classes}; "
+        f"{path}: {model.method} on {about['rows']} rows of {dataset.id}, {model.inputs} inputs{classes}; "
         f"ended by {about['stopped_by']} after {about['iterations']} iterations"
     )

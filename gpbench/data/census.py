@@ -20,7 +20,7 @@ from gpbench.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["MAX_CATEGORIES", "Census"]
+__all__ = ["MAX_CATEGORIES", "Census", "word"]
 
 MAX_CATEGORIES = 1000
 """More different values are an identifier or free text."""
@@ -167,7 +167,7 @@ class Census:
             _DECIMAL_COMMA: "numbers need a decimal point",
             _GROUPED: "numbers are written without separators of thousands",
         }
-        words = f"--missing {_word(self._value)} reads it as missing"
+        words = f"--missing {word(self._value)} reads it as missing"
         if alike * 2 > self._strange:
             words = remedies.get(shape, "numbers are written without signs and units")
         number = "is no number" if self._strange == 1 else "are no numbers"
@@ -177,7 +177,7 @@ class Census:
         )
 
 
-def _word(text: str) -> str:
+def word(text: str) -> str:
     """A word as it is typed in a shell."""
     return text if re.fullmatch(r"[\w.+-]+", text) else f"'{text[:40]}'"
 

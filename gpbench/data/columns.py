@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpbench.data.recipe import Column, Recipe
 
-__all__ = ["Feature", "Layout", "TextFoundError", "layout_of", "survey", "with_categories"]
+__all__ = ["Feature", "Layout", "NoNumberError", "TextFoundError", "layout_of", "survey", "with_categories"]
 
 _EXACT = 2**53
 
@@ -32,6 +32,14 @@ class TextFoundError(Exception):
     def __init__(self, column: str) -> None:
         super().__init__(column)
         self.column = column
+
+
+class NoNumberError(DataError):
+    """A column of numbers holds text; ``value`` is that text."""
+
+    def __init__(self, message: str, *, value: str) -> None:
+        super().__init__(message)
+        self.value = value
 
 
 @dataclass(frozen=True)
@@ -128,8 +136,9 @@ class Layout:
             if self.auto:
                 raise TextFoundError(name)
             row = int(np.argmax(wrong))
-            raise DataError(
-                f"{place(block, row)}: column {name!r} must hold numbers; got {str(column.iloc[row])[:40]!r}"
+            value = str(column.iloc[row])
+            raise NoNumberError(
+                f"{place(block, row)}: column {name!r} must hold numbers; got {value[:40]!r}", value=value
             )
         return values
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpbench.data.columns import Layout
+from gpbench.data.census import word
+from gpbench.data.columns import Layout, NoNumberError
 from gpbench.data.formats.frames import place
 from gpbench.data.options import FileOptions
 from gpbench.data.userfile import table_file
@@ -118,11 +119,16 @@ def new_rows(block: pd.DataFrame, record: Preparation) -> NewRows:
     table = _by_name(block, record, source)
     layout = Layout(tuple(map(str, table.columns)), (), None, record.features)
     unseen: Counter[str] = Counter()
-    raw = layout.encode(table, "float64", unseen=unseen)
+    try:
+        raw = layout.encode(table, "float64", unseen=unseen)
+    except NoNumberError as error:
+        raise DataError(f"{error}; {_remedy(error.value, filled=record.scaling.fill is not None)}") from error
     owners = [feature.column for feature in record.features for _ in feature.names]
     if np.isinf(raw).any():
         row, j = np.argwhere(np.isinf(raw))[0].tolist()
-        raise DataError(f"{place(table, row)}: column {owners[j]!r} holds an infinite value")
+        raise DataError(
+            f"{place(table, row)}: column {owners[j]!r} holds an infinite value; correct it, or leave the row out"
+        )
     gone = np.isnan(raw)
     counts = {f"unknown categories of column {name}, coded as none of the known": n for name, n in unseen.items()}
     if gone.any():
@@ -130,11 +136,19 @@ def new_rows(block: pd.DataFrame, record: Preparation) -> NewRows:
         if record.scaling.fill is None:
             raise DataError(
                 f"{place(table, row)}: column {owners[j]!r} has no value; the training rows had none missing "
-                "(or were not filled by --impute median)"
+                "(or were not filled by --impute median); leave the row out, or fit with --impute median"
             )
         filled = {owners[j]: int(gone[:, j].sum()) for j in np.flatnonzero(gone.any(axis=0)).tolist()}
         counts |= {f"missing values of column {name}, filled as in training": n for name, n in filled.items()}
     return NewRows(record.scaling.apply(raw), np.asarray(table.index, dtype=np.int64), counts)
+
+
+def _remedy(value: str, *, filled: bool) -> str:
+    """What can be done about a value that is no number."""
+    missing = f"--missing {word(value)} reads it as missing"
+    if filled:
+        return f"{missing}, which is filled as in training"
+    return f"correct it, or leave the row out ({missing}, and a model of `gpbench fit --impute median` fills it)"
 
 
 def _by_name(block: pd.DataFrame, record: Preparation, source: str) -> pd.DataFrame:

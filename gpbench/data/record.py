@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpbench.data.dataset import Dataset
 
-__all__ = ["Feature", "Preparation", "fitted"]
+__all__ = ["Feature", "Preparation", "fitted", "inputs_of"]
 
 _KINDS = ("number", "one-hot", "ordered")
 
@@ -217,6 +217,19 @@ def fitted(dataset: Dataset, *, rows: Ints, scaling: str = "standard") -> Prepar
     if own.constant.all():
         raise DataError(f"data set {dataset.id}: no input varies over the {len(rows)} training rows")
     return replace(record, scaling=own)
+
+
+def inputs_of(dataset: Dataset) -> int:
+    """Number of a data set's inputs: the columns that vary over all of its rows.
+
+    Raises
+    ------
+    DataError
+        None does.
+    """
+    scaling = fitted(dataset, rows=np.arange(dataset.n, dtype=np.int64), scaling="none").scaling
+    assert scaling is not None
+    return scaling.width
 
 
 def _feature(content: Any) -> Feature:

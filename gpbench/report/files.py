@@ -6,15 +6,27 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gpbench.errors import StoreError, reason
+from gpbench.errors import StoreError, UsageError, reason
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["PICTURES", "write_atomically"]
+__all__ = ["PICTURES", "check_folder", "write_atomically"]
 
 #: Endings of the pictures that can be written.
 PICTURES = (".png", ".pdf", ".svg")
+
+
+def check_folder(path: Path, *, what: str) -> None:
+    """See that there is the folder that a file is to be written to, before what it will hold is computed.
+
+    Raises
+    ------
+    UsageError
+        There is none: more often a slip than a wish for a new folder.
+    """
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} for {what}")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

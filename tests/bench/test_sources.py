@@ -96,9 +96,34 @@ def test_a_member_of_an_archive(config, tmp_path):
 def test_what_was_decided_about_files_is_said(config, tmp_path):
     (tmp_path / "mine.csv").write_text("c,t\n" + "u,0\nv,1\n" * 5)
     assert decisions(sources(["mine.csv", "wine"], config)) == [
+        "mine.csv: task binary of column t, 2 classes: 0, 1",
         "mine.csv: line 1 names the columns",
         "mine.csv: one-hot coded (sorted categories): c",
     ]
+
+
+ELSE = "; numbers that are not mere names of classes need --task"
+
+
+@pytest.mark.parametrize(
+    ("targets", "task", "words"),
+    [
+        ("01234567", None, f"multiclass of column t, 8 classes: 0, 1, 2, 3, 4, 5, 6, 7{ELSE} count or ordinal"),
+        (["-1", "0", "1"], None, f"multiclass of column t, 3 classes: -1, 0, 1{ELSE} ordinal"),
+        ("01234567", "multiclass", "multiclass of column t, 8 classes: 0, 1, 2, 3, 4, 5, 6, 7"),
+        ("01234567", "count", "count of column t, 0 to 7"),
+        ("abcdefghijklmno", None, "multiclass of column t, 15 classes: a, b, c, d, e, f, g, h, i, j, k, ..., o"),
+    ],
+)
+def test_the_task_of_a_file_is_said_and_what_else_its_targets_may_be(config, tmp_path, targets, task, words):
+    rows = [f"{i},{each}\n" for i, each in enumerate(list(targets) * 3)]
+    (tmp_path / "mine.csv").write_text("x,t\n" + "".join(rows))
+    assert decisions(sources(["mine.csv"], config, options=FileOptions(task=task)))[0] == f"mine.csv: task {words}"
+
+
+def test_messages_name_the_argument_of_the_command(config):
+    with pytest.raises(DataUnavailable, match=r"there is no file nofile\.csv; FILE takes a catalogue id"):
+        sources(["nofile.csv"], config, argument="FILE")
 
 
 def test_a_name_that_nobody_knows(config):

@@ -94,13 +94,13 @@ def test_errors_of_other_kinds_are_not_hidden():
     assert isinstance(result.exception, ZeroDivisionError)
 
 
-def test_interrupt_says_that_work_is_kept():
+def test_interrupt_is_said_with_no_word_of_what_is_kept_where_nothing_is():
     def body():
         raise KeyboardInterrupt
 
     result = CliRunner().invoke(group_whose_command(body), ["go"])
     assert result.exit_code == 130
-    assert "what is finished is kept, and the same command goes on from there" in result.stderr
+    assert result.stderr == "\ngpbench: interrupted\n"
 
 
 def test_exit_code_of_a_command_is_kept():

@@ -62,7 +62,7 @@ def test_the_way_from_a_table_to_probabilities(invoke, tmp_path):
     new = new[["plan", "id", "usage", "age"]].assign(remark="x")  # another order, no target, one column more
     new.to_csv("new.csv", index=False)
     said = invoke("fit", "rows.csv", *FIT, "--output", "churn.gpb")
-    assert re.search(r"churn\.gpb: x-gpc on 150 rows of rows\.csv, \d inputs, classes left, stays", said.stdout)
+    assert re.search(r"churn\.gpb: x-gpc on 150 rows of rows\.csv, 5 inputs, classes left, stays", said.stdout)
     result = invoke("predict", "churn.gpb", "new.csv", "--output", "p.csv")
     assert result.stdout == ""
     assert "unknown categories of column plan, coded as none of the known: 1" in result.stderr
@@ -139,9 +139,17 @@ def test_what_does_not_fit_is_named(invoke, tmp_path):
     gap.loc[2, "usage"] = np.nan
     gap.to_csv("gap.csv", index=False)
     assert "column 'usage' has no value" in invoke("predict", "m.gpb", "gap.csv", code=1).stderr
+    worse = customers(20, gaps=False).astype({"usage": object})
+    worse.loc[2, "usage"] = "n/k"
+    worse.to_csv("worse.csv", index=False)
+    said = invoke("predict", "m.gpb", "worse.csv", code=1).stderr
+    assert "worse.csv, line 4: column 'usage' must hold numbers; got 'n/k'; correct it, or leave the row out" in said
     assert "no latent functions" in invoke("predict", "m.gpb", "rows.csv", "--latent", code=2).stderr
     assert ".csv or .parquet" in invoke("predict", "m.gpb", "rows.csv", "-o", "p.txt", code=2).stderr
     assert "no folder" in invoke("fit", "rows.csv", "--target", "churn", "-o", "absent/m.gpb", code=2).stderr
+    assert "no folder" in invoke("predict", "m.gpb", "rows.csv", "-o", "absent/p.csv", code=2).stderr
+    assert not (tmp_path / "absent").exists()
+    assert "; FILE takes a catalogue id" in invoke("fit", "absent.csv", code=3).stderr
     assert "there is none" in invoke("predict", "abcdef12", "rows.csv", code=2).stderr
     assert "a model's file, or the key" in invoke("predict", "absent.gpb", "rows.csv", code=2).stderr
     (tmp_path / "broken.gpb").write_bytes((tmp_path / "m.gpb").read_bytes()[:300])

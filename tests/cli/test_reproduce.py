@@ -129,7 +129,7 @@ def test_the_quick_form(place):
 
 
 def test_a_dry_run_runs_and_fetches_nothing(place):
-    (place.path / "far.csv").write_text("a,b,target\n" + "1,2,x\n3,4,y\n" * 9, encoding="utf-8")
+    (place.path / "far.csv").write_text("a,b,same,target\n" + "1,2,5,x\n3,4,5,y\n" * 9, encoding="utf-8")
     done = gpbench("reproduce", "mine.toml", "--dry-run")
     assert done.exit_code == 0, done.stderr
     assert "far.csv  (18 rows, 2 inputs, binary, classes x, y)" in done.stdout

@@ -246,7 +246,7 @@ def test_failed_cells_give_exit_code_4_and_the_rest_goes_on(fake):
     found = json.loads(result.stdout)
     assert [cell["status"] for cell in found["cells"]] == ["failed"] * 4
     assert found["summary"][0]["failed"] == 2
-    assert f"gpbench: fake on {DATA}, folds:2 1/2: failed: ValueError: deliberate\n" in result.stderr
+    assert f"gpbench: fake on {DATA}, folds:2 1/2: failed: ValueError: deliberate (bench_fakes.py:" in result.stderr
 
 
 def test_a_picture_of_nothing_is_not_drawn(fake, place):

@@ -58,7 +58,9 @@ def done(result):
     """NLL, error and what was decided, of a run that ended well."""
     assert result.exit_code == 0, result.stderr
     (row,) = json.loads(result.stdout)["summary"]
-    assert [f"{row['dataset']}: {words}" for words in row["decisions"]] == result.stderr.splitlines()
+    task, *said = result.stderr.splitlines()
+    assert task.startswith(f"{row['dataset']}: task ")
+    assert [f"{row['dataset']}: {words}" for words in row["decisions"]] == said
     return row["nll"]["mean"], row["error"]["mean"], "\n".join(row["decisions"])
 
 

@@ -15,7 +15,7 @@ from gpbench.bench.methods import methods, unknown_method
 from gpbench.bench.metrics import metric_problems, metrics
 from gpbench.bench.plan import plan as model
 from gpbench.bench.plan.plan import Override, Plan, PlanMethod, Quick
-from gpbench.bench.sources import dataset_id
+from gpbench.bench.sources import dataset_id, means_file
 from gpbench.data import generators
 from gpbench.data.catalogue import entry
 from gpbench.data.options import FileOptions
@@ -171,6 +171,9 @@ def _datasets(top: TomlTable, *, needed: bool) -> tuple[str, ...]:
         file = name.partition("::")[0]  # without a member of an archive
         if name.startswith("openml:") or Path(file).is_file() or (top.path.parent / file).is_file():
             continue
+        if means_file(file):
+            words = f"there is no file {file}, beside the plan or in the current folder"
+            raise top.error(words, key="datasets")
         try:
             entry(generators.parse(name)[0])
         except (UsageError, PluginError) as error:

@@ -24,6 +24,7 @@ from gpbench.bench.runner import Bounds
 from gpbench.bench.sources import FileSource, Source, dataset_id, decisions, opened, sources
 from gpbench.bench.sweep import sweep
 from gpbench.data.load import is_here
+from gpbench.data.record import inputs_of
 from gpbench.data.splits import Protocol
 from gpbench.errors import DataError, UsageError
 
@@ -356,11 +357,12 @@ def _files_ahead(plan: Plan, found: Sequence[Block], config: Config) -> tuple[di
             continue
         try:
             dataset = opened(source, None)
+            inputs = inputs_of(dataset)
         except (DataError, UsageError) as error:
             faults.append(f"{name}: {error}")
             continue
         classes = f", classes {', '.join(map(str, dataset.classes))}" if len(dataset.classes) else ""
-        files[name] = f"{dataset.n:,} rows, {dataset.d:,} inputs, {dataset.task}{classes}"
+        files[name] = f"{dataset.n:,} rows, {inputs:,} inputs, {dataset.task}{classes}"
         for block in own:
             try:
                 _tasks(block, source, dataset, jobs=1, threads=1, bounds=Bounds())

@@ -117,6 +117,7 @@ def test_the_least_that_a_plan_must_say(tmp_path):
         ('"contiguous:10"', '"contigous:10"', "unknown split protocol 'contigous'; did you mean contiguous?"),
         ('"contiguous:10"', '"active:{M}/10"', "[sweep] gives no values for 'M'"),
         ('"german"]\nsplit', '"germa"]\nsplit', "unknown data set 'germa'; did you mean german"),
+        ('"german"]\nsplit', '"customer.csv"]\nsplit', "there is no file customer.csv, beside the plan or in"),
         ("paper_limits = { iterations", "paper_limits = { iteration", "[paper_limits]: unknown key 'iteration'"),
         ("counted = false", "counted = 0", "counted must be true or false; got 0"),
         ('"wenzel2019-table1.csv"', '"../.."', "'../..' must be a file in the plan's folder, or one of results"),
