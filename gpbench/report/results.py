@@ -126,8 +126,9 @@ def plan_results(
         There is no such plan, or it has no such data set or method.
     """
     plan = asked_for(find_plan(name), datasets=",".join(datasets) or None, methods=",".join(methods) or None)
-    store = Store(load_config().store)
-    found = look_up(plan, store, fresh=fresh)
+    config = load_config()
+    store = Store(config.store)
+    found = look_up(plan, store, config=config, fresh=fresh)
     labels: dict[str, tuple[str, str]] = {}
     for cell in found.results:
         labels.setdefault(cell.key, (cell.shown.dataset, cell.shown.method))
