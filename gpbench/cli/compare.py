@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpbench.cli.names import dataset_names, method_names
+from gpbench.cli.names import dataset_names, listed, method_names
 from gpbench.terminal import echo, width
 
 __all__ = ["command"]
@@ -17,9 +17,11 @@ __all__ = ["command"]
 @click.argument("methods", nargs=-1, required=True, metavar="METHOD METHOD...", shell_complete=method_names)
 @click.option(
     "--dataset",
+    "--datasets",
     "-d",
     "datasets",
     multiple=True,
+    callback=listed,
     metavar="D",
     shell_complete=dataset_names,
     help="Only this data set; may be repeated.",
@@ -48,6 +50,7 @@ __all__ = ["command"]
     help="Write comparison.txt (.md, .tex), comparison.json, ranks.png and profiles.png.",
 )  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Without the reference results that come with gpbench.")
+@click.option("--with-reference", is_flag=True, help="With them, though the store has all of the methods.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(
     *,
@@ -61,6 +64,7 @@ def command(
     form: str,
     output: Path | None,
     fresh: bool,
+    with_reference: bool,
     as_json: bool,
 ) -> None:
     """Compare methods by their stored results, paired over splits; nothing is run.
@@ -69,7 +73,8 @@ def command(
     best NLL. Over data sets, of which those that share rows count once: Wilcoxon's signed-rank test, average ranks with
     the critical difference, shares of wins, and performance profiles.
 
-    Of several settings that a method ran with, METHOD:name=value,name=value chooses.
+    A method stands for all settings that are stored of it; METHOD:name=value,name=value chooses some. Of methods that
+    are not in the store, reference results are compared, of the settings nearest to the defaults.
 
     \b
     gpbench compare x-gpc svgpc
@@ -77,24 +82,33 @@ def command(
     gpbench compare x-gpc svgpc linear -d german -d electricity --output comparison
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
+    from gpbench.bench.reference import reference_files  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.errors import StoreError  # noqa: PLC0415
     from gpbench.report.compare.comparison import SHOWN, compare  # noqa: PLC0415
+    from gpbench.report.compare.contest import contest  # noqa: PLC0415
     from gpbench.report.compare.display import comparison_text  # noqa: PLC0415
     from gpbench.report.compare.significance import ROPE  # noqa: PLC0415
-    from gpbench.report.sources import beside, choose, method_of, read_cells  # noqa: PLC0415
+    from gpbench.report.sources import method_of, no_results, read_cells  # noqa: PLC0415
 
     columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     paths = runs or (load_config().store,)
     cells, problems = read_cells([path for path in paths if runs or path.exists()], scored=True)
-    if not (runs or fresh):
-        reference, words = beside(cells, datasets)
-        cells, problems = [*cells, *reference], [*problems, *words]
+    reference = not (runs or fresh)
     for problem in problems:
         echo(f"gpbench: {problem}", err=True)
-    if not cells:
-        raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
-    chosen = choose(cells, datasets=datasets, methods=methods, split=split, processor=processor)
+    if not cells and not (reference and reference_files()):
+        raise no_results(paths, fresh=True)
+    chosen, words = contest(
+        cells,
+        methods,
+        datasets=datasets,
+        split=split,
+        processor=processor,
+        reference=reference,
+        beside=with_reference,
+    )
+    for each in words:
+        echo(f"gpbench: {each}", err=True)
     ids = [method_of(name)[0] for name in methods]
     found = compare(chosen, methods=ids, rope=ROPE if rope is None else rope)
     text = comparison_text(found, format=form, metrics=columns, width=width() if output is None else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from click.shell_completion import CompletionItem
@@ -11,7 +12,16 @@ if TYPE_CHECKING:
 
     import click
 
-__all__ = ["dataset_names", "method_names", "plan_names", "setting_names"]
+__all__ = ["dataset_names", "listed", "method_names", "plan_names", "setting_names"]
+
+
+def listed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001
+    """What an option names that may be repeated, and may hold a list with commas between; the arguments are click's.
+
+    A file may have a comma in its name, and a method's settings do.
+    """
+    whole = [text for text in value if "=" in text or Path(text).is_file()]
+    return tuple(name.strip() for text in value for name in ([text] if text in whole else text.split(",")))
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[CompletionItem]:

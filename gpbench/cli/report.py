@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpbench.cli.names import dataset_names, method_names, plan_names
+from gpbench.cli.names import dataset_names, listed, method_names, plan_names
 from gpbench.report.tables.table import ENDINGS
 from gpbench.terminal import echo, width
 
@@ -29,18 +29,22 @@ __all__ = ["command"]
 @click.option("--claims", is_flag=True, help="What the stored cells say of each claim of the papers.")
 @click.option(
     "--dataset",
+    "--datasets",
     "-d",
     "datasets",
     multiple=True,
+    callback=listed,
     metavar="D",
     shell_complete=dataset_names,
     help="Only this data set; may be repeated.",
 )
 @click.option(
     "--method",
+    "--methods",
     "-m",
     "methods",
     multiple=True,
+    callback=listed,
     metavar="M",
     shell_complete=method_names,
     help="Only this method, with these settings where M:name=value says so; may be repeated.",
@@ -59,6 +63,7 @@ __all__ = ["command"]
     help="Half width of the pictures' bands: standard deviations over splits, or standard errors of the mean.",
 )  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Without the reference results that come with gpbench.")
+@click.option("--with-reference", is_flag=True, help="With all of them that are on the same data sets.")
 @click.option(
     "--metrics",
     metavar="LIST",
@@ -78,6 +83,7 @@ def command(
     output: Path | None,
     spread: str,
     fresh: bool,
+    with_reference: bool,
     metrics: str | None,
 ) -> None:
     """Make tables and pictures of stored results; nothing is run.
@@ -85,7 +91,8 @@ def command(
     A plan is rendered as `gpbench reproduce` does it, from the store alone: printed, or written to --output, a folder
     or the file of one table or page; with --format latex its pictures are written as pdf, too.
 
-    RUNS are results folders, stored cells, or files of JSON that `gpbench run --json` printed; without any, the store.
+    RUNS are results folders, stored cells, or files of JSON that `gpbench run --json` printed; without any, the store,
+    and of a data set or method that is asked for and is not in it the reference results.
     The table is printed unless --output says where it goes. In a folder it is table.txt (.csv, .md, .tex) beside
     nll.png and error.png, the curves over training time, and curves.csv, the points that they go through.
 
@@ -102,10 +109,18 @@ def command(
     from gpbench.bench.metrics import metrics as metric_ids  # noqa: PLC0415
     from gpbench.bench.plan.read import is_plan  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.errors import StoreError, UsageError  # noqa: PLC0415
+    from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.publish import publish  # noqa: PLC0415
     from gpbench.report.scores import SCORED  # noqa: PLC0415
-    from gpbench.report.sources import beside, calibrations, choose, read_cells  # noqa: PLC0415
+    from gpbench.report.sources import (  # noqa: PLC0415
+        beside,
+        calibrations,
+        choose,
+        needed,
+        no_results,
+        read_cells,
+        without_quick,
+    )
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
     from gpbench.report.tables.table import SHOWN, table  # noqa: PLC0415
 
@@ -131,13 +146,15 @@ def command(
     places = [path for path in paths if runs or path.exists()]
     cells, problems = read_cells(places, scored=scored)
     if not (runs or fresh):
-        reference, words = beside(cells, datasets)
-        cells, problems = [*cells, *reference], [*problems, *words]
+        found = beside(cells, datasets) if with_reference else needed(cells, datasets=datasets, methods=methods)
+        cells, problems = [*cells, *found[0]], [*problems, *found[1]]
     for problem in problems:
         echo(f"gpbench: {problem}", err=True)
     if not cells:
-        raise StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some")
-    chosen = choose(cells, datasets=datasets, methods=methods, processor=processor)
+        raise no_results(paths, fresh=bool(runs) or fresh)
+    chosen, left = without_quick(choose(cells, datasets=datasets, methods=methods, processor=processor))
+    for words in left:
+        echo(f"gpbench: {words}", err=True)
     if output is None and form == "html":
         from gpbench.report.page import page  # noqa: PLC0415
 

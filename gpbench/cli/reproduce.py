@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpbench.cli.names import plan_names
+from gpbench.cli.names import listed, plan_names
 from gpbench.terminal import echo, width
 
 __all__ = ["command"]
@@ -15,8 +15,14 @@ __all__ = ["command"]
 
 @click.command(name="reproduce")
 @click.argument("plan", metavar="PAPER/ITEM|PLAN.toml", shell_complete=plan_names)
-@click.option("--datasets", metavar="LIST", help="Only these data sets of the plan; with commas between.")
-@click.option("--methods", metavar="LIST", help="Only these methods of the plan; with commas between.")
+@click.option(
+    "--datasets", "--dataset", "-d", "datasets", multiple=True, metavar="LIST", callback=listed,
+    help="Only these data sets of the plan; with commas between, or repeated.",
+)  # fmt: skip
+@click.option(
+    "--methods", "--method", "-m", "methods", multiple=True, metavar="LIST", callback=listed,
+    help="Only these methods of the plan, by their labels too; with commas between, or repeated.",
+)  # fmt: skip
 @click.option("--folds", type=int, metavar="K", help="Only the first K splits of each data set.")
 @click.option("--max-seconds", type=float, metavar="S", help="Training seconds after which a cell is stopped.")
 @click.option("--hard-limit", type=float, metavar="S", help="Wall seconds of training after which a cell is killed.")
@@ -41,8 +47,8 @@ def command(
     context: click.Context,
     *,
     plan: str,
-    datasets: str | None,
-    methods: str | None,
+    datasets: tuple[str, ...],
+    methods: tuple[str, ...],
     folds: int | None,
     max_seconds: float | None,
     hard_limit: float | None,
@@ -100,7 +106,14 @@ def command(
     if reference:
         check_addition(plan, quick=quick)
     read_published(whole)  # said before hours of cells, not after them
-    chosen = asked_for(whole, datasets=datasets, methods=methods, splits=folds, seconds=max_seconds, quick=quick)
+    chosen = asked_for(
+        whole,
+        datasets=",".join(datasets) or None,
+        methods=",".join(methods) or None,
+        splits=folds,
+        seconds=max_seconds,
+        quick=quick,
+    )
     bounds = Bounds(hard_seconds=hard_limit, memory_mb=memory_limit)
     store = Store(config.store)
     if dry_run:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ __all__ = [
     "facts_of",
     "group_cells",
     "is_cut_short",
+    "is_quick",
     "natural",
     "processors_of",
 ]
@@ -120,6 +121,11 @@ def is_cut_short(cell: Result, paper: Limits) -> bool:
         reached = min((int(each) for each in own if each is not None), default=int(cell.metrics.get("iterations") or 0))
         return paper.iterations is None or reached < paper.iterations
     return False
+
+
+def is_quick(cell: Result) -> bool:
+    """Whether a cell is of a plan's quick form, which alone limits all that there is to limit."""
+    return len(cell.limits.description()) == len(fields(cell.limits))
 
 
 def processors_of(cells: Iterable[Result]) -> list[str]:

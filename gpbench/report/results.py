@@ -8,20 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpbench.bench.plan.read import find_plan
+from gpbench.bench.plan.reduce import asked_for
+from gpbench.bench.plan.run import look_up
 from gpbench.bench.reference import arrow_of, tidy
+from gpbench.bench.store import Store
 from gpbench.config import load_config
 from gpbench.report.groups import distinct
+from gpbench.report.plan.output import scored
 from gpbench.report.sources import beside, choose, read_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
     import pyarrow as pa
 
     from gpbench.bench.result import Result
 
-__all__ = ["Results", "all_results", "load_results", "results_csv", "results_parquet"]
+__all__ = ["Results", "all_results", "load_results", "plan_results", "results_csv", "results_parquet"]
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,25 @@ class Results:
         What was passed over, and how many are reference results.
     traces : bool
         Whether their table has the traces.
+    labels : mapping or None
+        Of a plan's cells, by key: data set and method as its table calls them.
     """
 
     cells: list[Result]
     own: frozenset[str]
     problems: list[str]
     traces: bool
+    labels: Mapping[str, tuple[str, str]] | None = None
+
+    def beside(self, keys: Sequence[str]) -> dict[str, list[str]]:
+        """The columns that are no cell's own, by name."""
+        columns = {"place": self.places(keys)}
+        if self.labels is not None:
+            columns |= {
+                name: [self.labels[key][index] for key in keys]
+                for index, name in enumerate(("dataset_label", "method_label"))
+            }
+        return columns
 
     def places(self, keys: Sequence[str]) -> list[str]:
         """Where cells come from: store or reference."""
@@ -86,6 +104,39 @@ def all_results(
     return Results(choose(distinct(cells), datasets=datasets, methods=methods), own, problems, traces)
 
 
+def plan_results(
+    name: str, *, datasets: Sequence[str] = (), methods: Sequence[str] = (), fresh: bool = False, traces: bool = False
+) -> Results:
+    """The cells of a plan, whose means or medians its table shows, with the table's labels.
+
+    Parameters
+    ----------
+    name : str
+        ``PAPER/ITEM`` or the path of a file.
+    datasets, methods : sequence of str
+        Of the plan, by any of their names.
+    fresh, traces : bool
+        As for :func:`all_results`.
+
+    Raises
+    ------
+    StoreError
+        A place cannot be read.
+    UsageError
+        There is no such plan, or it has no such data set or method.
+    """
+    plan = asked_for(find_plan(name), datasets=",".join(datasets) or None, methods=",".join(methods) or None)
+    config = load_config()
+    store = Store(config.store)
+    found = look_up(plan, store, config=config, fresh=fresh)
+    labels: dict[str, tuple[str, str]] = {}
+    for cell in found.results:
+        labels.setdefault(cell.key, (cell.shown.dataset, cell.shown.method))
+    own = frozenset(cell.key for cell in store.results())
+    cells: list[Result] = distinct(scored(found).results)
+    return Results(cells, own, [*store.problems, *found.remarks], traces, labels)
+
+
 def load_results(place: str | Path | None = None, *, fresh: bool = False, traces: bool = True) -> pd.DataFrame:
     """Every cell of the store and of the reference results, one row each.
 
@@ -126,7 +177,8 @@ def results_csv(found: Results) -> str:
         if name.startswith("trace_"):
             table[name] = [json.dumps(each) for each in table[name]]
     if len(table):
-        table["place"] = found.places(table["key"].tolist())
+        for name, column in found.beside(table["key"].tolist()).items():
+            table[name] = column
     text: str = table.to_csv(index=False, lineterminator="\n")
     return text
 
@@ -138,8 +190,8 @@ def results_parquet(found: Results) -> bytes:
 
     table: pa.Table = arrow_of(found.cells, traces=found.traces)
     if table.num_columns:
-        places = found.places(table.column("key").to_pylist())
-        table = table.append_column("place", pa.array(places, type=pa.string()))
+        for name, column in found.beside(table.column("key").to_pylist()).items():
+            table = table.append_column(name, pa.array(column, type=pa.string()))
     file = io.BytesIO()
     pq.write_table(table, file, compression="zstd")
     return file.getvalue()

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpbench.bench.methods import methods, outdated
+from gpbench.bench.methods import methods as known_methods
+from gpbench.bench.methods import outdated
 from gpbench.bench.reference import read_reference, reference_files
 from gpbench.bench.result import Result
 from gpbench.bench.store import Store
+from gpbench.data.catalogue import entries
 from gpbench.data.splits import Protocol
 from gpbench.errors import StoreError, UsageError, reason, unknown_name
-from gpbench.report.groups import facts_of, natural, processors_of
+from gpbench.report.groups import facts_of, is_quick, natural, processors_of
 from gpbench.report.scores import Calibration, stored_calibration, with_scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["beside", "calibrations", "choose", "method_of", "read_cells", "reference_words"]
+__all__ = [
+    "beside",
+    "calibrations",
+    "choose",
+    "matches",
+    "method_of",
+    "needed",
+    "no_results",
+    "read_cells",
+    "reference_beside",
+    "reference_words",
+    "without_quick",
+]
 
 
 def read_cells(paths: Iterable[Path], *, scored: bool = False) -> tuple[list[Result], list[str]]:
@@ -82,22 +97,87 @@ def beside(cells: Sequence[Result], datasets: Sequence[str]) -> tuple[list[Resul
         A file of reference results cannot be read.
     """
     wanted = set(datasets) or {cell.dataset for cell in cells}
-    own = {cell.key for cell in cells}
-    found = {
-        cell.key: cell
-        for path in reference_files()
-        for cell in read_reference(path)
-        if cell.key not in own and (not wanted or cell.dataset in wanted)
-    }
-    if not found:
+    found = [cell for cell in reference_beside(cells) if not wanted or cell.dataset in wanted]
+    return found, [reference_words(found)] if found else []
+
+
+def needed(
+    cells: Sequence[Result], *, datasets: Sequence[str], methods: Sequence[str]
+) -> tuple[list[Result], list[str]]:
+    """Reference results of what is asked for by name and is not in the store: of a data set, a method, or the two.
+
+    Parameters
+    ----------
+    cells : sequence of Result
+        The store's.
+    datasets, methods : sequence of str
+        As for :func:`choose`.
+
+    Returns
+    -------
+    list of Result
+    list of str
+        As for :func:`beside`.
+
+    Raises
+    ------
+    StoreError
+        A file of reference results cannot be read.
+    """
+    if not (datasets or methods):
         return [], []
-    return list(found.values()), [reference_words(found.values())]
+
+    def of(cell: Result, dataset: str, name: str) -> bool:
+        return (not dataset or cell.dataset == dataset) and (not name or matches(cell, name))
+
+    asked = list(product(datasets or [""], methods or [""]))
+    lacking = [pair for pair in asked if not any(of(cell, *pair) for cell in cells)]
+    if not lacking:
+        return [], []
+    found = [cell for cell in reference_beside(cells) if any(of(cell, *pair) for pair in lacking)]
+    return found, [reference_words(found)] if found else []
+
+
+def reference_beside(cells: Sequence[Result]) -> list[Result]:
+    """All reference results of other keys than these cells'.
+
+    Raises
+    ------
+    StoreError
+        A file of reference results cannot be read.
+    """
+    own = {cell.key for cell in cells}
+    found = {cell.key: cell for path in reference_files() for cell in read_reference(path) if cell.key not in own}
+    return list(found.values())
+
+
+def no_results(paths: Iterable[Path], *, fresh: bool) -> StoreError:
+    """That there is nothing to report, and where there would be something."""
+    shipped = "" if fresh or not reference_files() else "; --with-reference shows those that come with gpbench"
+    return StoreError(f"there are no results in {', '.join(map(str, paths))}; `gpbench run` makes some{shipped}")
+
+
+def without_quick(cells: Sequence[Result]) -> tuple[list[Result], list[str]]:
+    """The cells but those of plans' quick forms, on data sets where there are others: they are not for their numbers.
+
+    Returns
+    -------
+    list of Result
+    list of str
+        A sentence that says so, where there are any.
+    """
+    whole = {cell.dataset for cell in cells if not is_quick(cell)}
+    kept = [cell for cell in cells if not is_quick(cell) or cell.dataset not in whole]
+    if len(kept) == len(cells):
+        return kept, []
+    left = f"{len(cells) - len(kept)} cells of plans' quick forms are left out"
+    return kept, [f"{left}; METHOD:limits.iterations=N names them"]
 
 
 def reference_words(cells: Iterable[Result]) -> str:
     """That cells are reference results, and which of their methods have another version by now."""
     every = list(cells)
-    old = {f"{name} (now version {methods()[name].version})": own for name, own in outdated(every).items()}
+    old = {f"{name} (now version {known_methods()[name].version})": own for name, own in outdated(every).items()}
     words = f"{len(every)} cells are reference results, which come with gpbench; --fresh does without"
     if not old:
         return words
@@ -157,18 +237,15 @@ def choose(
     Raises
     ------
     UsageError
-        A name that no cell bears; the message gives the nearest.
+        A name that no cell bears; the message gives the nearest, where there is no such method or data set.
     """
     wanted_methods = [method_of(name) for name in methods]
-    for kind, field, names in (
-        ("data set", "dataset", datasets),
-        ("method", "method", [each for each, _ in wanted_methods]),
-    ):
-        known = {getattr(cell, field) for cell in cells}
-        for name in names:
-            if name not in known:
-                raise UsageError(f"no results: {unknown_name(kind, name, known)}")
+    ids = [each for each, _ in wanted_methods]
+    _check_names("data set", datasets, {cell.dataset for cell in cells}, where="")
+    _check_names("method", ids, {cell.method for cell in cells}, where=f" on {', '.join(datasets)}" if datasets else "")
     chosen = [cell for cell in cells if not datasets or cell.dataset in datasets]
+    if datasets and (absent := [name for name in ids if all(cell.method != name for cell in chosen)]):
+        raise UsageError(f"no results of {', '.join(absent)} on {', '.join(datasets)}")
     if methods:
         chosen = _of_methods(chosen, wanted_methods)
     if split is not None:
@@ -184,6 +261,18 @@ def choose(
     if not wanted:
         raise UsageError(f"no results of a processor {processor!r}; there are: {'; '.join(cpus)}")
     return [cell for cell in chosen if cell.cpu in wanted]
+
+
+def _check_names(kind: str, names: Sequence[str], known: set[str], *, where: str) -> None:
+    """See that there are results of all names; what exists and has none is told from what does not exist."""
+    for name in names:
+        if name in known:
+            continue
+        if kind == "method" and name in known_methods():
+            raise UsageError(f"no results of {name}{where}")
+        if kind == "data set" and (name.partition(":")[0] in entries() or Path(name.partition("::")[0]).is_file()):
+            raise UsageError(f"no results on {name}")
+        raise UsageError(f"no results: {unknown_name(kind, name, known)}")
 
 
 def method_of(text: str) -> tuple[str, dict[str, str]]:
@@ -218,6 +307,15 @@ def _of_methods(cells: Sequence[Result], wanted: Sequence[tuple[str, dict[str, s
                 raise UsageError(f"no results of {name} with {key}={value}; there are: {there}")
         chosen.update(map(id, left))
     return [cell for cell in cells if id(cell) in chosen]
+
+
+def matches(cell: Result, text: str) -> bool:
+    """Whether a cell is of the method and settings that a text names, as :func:`method_of` reads it."""
+    name, asked = method_of(text)
+    if cell.method != name:
+        return False
+    facts = facts_of(cell) if asked else {}
+    return all(_same(facts.get(key), value) for key, value in asked.items())
 
 
 def _same(has: str | None, asked: str) -> bool:

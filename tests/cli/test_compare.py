@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from gpbench.bench import reference
 from gpbench.bench.cell import CellSpec, Limits, SplitSpec
+from gpbench.bench.methods import method as known_method
+from gpbench.bench.reference import write_reference
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.store import Store
 from gpbench.cli import main
@@ -25,12 +28,13 @@ def result(
     cpu="Zen 4",
     protocol="folds:10",
     settings=None,
+    limits=None,
 ):
     spec = CellSpec(
         method=method,
         version=1,
         settings=settings or {},
-        limits=Limits(),
+        limits=Limits(**(limits or {})),
         dataset=dataset,
         checksum="c" * 64,
         split=SplitSpec(protocol=protocol, index=index, count=10, seed=0),
@@ -294,3 +298,88 @@ def test_more_is_better_where_it_is(put):
     assert found["wins"]["auc"]["share"][0][1] == 0.0
     scores = compare("svgpc", "x-gpc", "--metrics", "auc").stdout.split("Time to")[0]
     assert [line.split()[-2:] for line in scores.splitlines() if " x-gpc " in line] == [["1.0000", "*"]] * 2
+
+
+QUICK = {"seconds": 20.0, "iterations": 50, "train_rows": 1000, "test_rows": 1000}
+
+
+def test_cells_of_quick_forms_are_left_out_where_there_are_others(put):
+    pair = [("x-gpc", 0.25), ("svgpc", 0.5)]
+    put(*(result(method, nll=nll, limits=QUICK) for method, nll in pair))
+    alone = json.loads(compare("x-gpc", "svgpc", "--json").stdout)
+    assert [each["label"] for each in alone["contenders"]] == ["x-gpc", "svgpc"]
+    put(*(result(method, index=index, nll=2 * nll) for method, nll in pair for index in range(2)))
+    done = compare("x-gpc", "svgpc", "--json")
+    found = json.loads(done.stdout)
+    assert [each["label"] for each in found["contenders"]] == ["x-gpc", "svgpc"]
+    assert found["meetings"][0]["means"]["nll"] == {"x-gpc": 0.5, "svgpc": 1.0}
+    assert done.stderr.startswith("gpbench: 2 cells of plans' quick forms are left out; ")
+    report = CliRunner().invoke(main, ["report", "--format", "csv"])
+    assert len(report.stdout.splitlines()) == 3
+    assert "2 cells of plans' quick forms are left out" in report.stderr
+
+
+def test_what_exists_and_has_no_results_is_not_called_unknown(three, tmp_path):
+    (tmp_path / "customers.csv").write_text("a,b\n1,2\n")
+    for words, message in (
+        (["x-gpc", "klsp-sgd"], "no results of klsp-sgd"),
+        (["x-gpc", "klsp-sgd", "-d", "german"], "no results of klsp-sgd on german"),
+        (["x-gpc", "svgpc", "-d", "heart"], "no results on heart"),
+        (["x-gpc", "svgpc", "-d", "customers.csv"], "no results on customers.csv"),
+    ):
+        done = compare(*words)
+        assert (done.exit_code, done.stderr) == (2, f"gpbench: {message}\n")
+
+
+def test_a_method_that_has_run_elsewhere_alone_is_told(put):
+    put(result("x-gpc"), result("svgpc", "wine"))
+    done = compare("x-gpc", "svgpc", "-d", "german")
+    assert (done.exit_code, done.stderr) == (2, "gpbench: no results of svgpc on german\n")
+
+
+@pytest.fixture
+def shipped(put, tmp_path, monkeypatch):
+    """Reference results of two methods: their defaults and three variants under one protocol, others under others."""
+    monkeypatch.setattr(reference, "shipped", lambda name: tmp_path / "shipped" / name)
+    cells = []
+    for name, nll in (("x-gpc", 0.25), ("svgpc", 0.5)):
+        default = dict(known_method(name).resolve({}))
+        kinds = [("holdout:0.2*2", {}, 0.0), ("folds:5", {"kernel": "se"}, 0.125)]
+        kinds += [("holdout:0.2*2", {"inducing": each}, 0.25) for each in ("25", "50", "200")]
+        cells += [
+            result(name, dataset, index, nll=nll + more, settings=default | other, protocol=protocol)
+            for protocol, other, more in kinds
+            for dataset in ("german", "wine")
+            for index in range(2)
+        ]
+    write_reference(tmp_path / "shipped" / "reference" / "a" / "b.parquet", cells)
+
+
+def test_of_reference_results_a_name_stands_for_the_defaults(shipped):
+    done = compare("x-gpc", "svgpc", "--json")
+    found = json.loads(done.stdout)
+    assert [each["label"] for each in found["contenders"]] == ["x-gpc", "svgpc"]
+    assert [(each["dataset"], each["split"]) for each in found["meetings"]] == [
+        ("german", "holdout:0.2*2"), ("wine", "holdout:0.2*2"),
+    ]  # fmt: skip
+    assert found["meetings"][0]["means"]["nll"] == {"x-gpc": 0.25, "svgpc": 0.5}
+    assert "the store has no results of x-gpc, svgpc" in done.stderr
+    assert "8 cells are reference results" in done.stderr
+    two = json.loads(compare("x-gpc:inducing=50", "svgpc", "--json").stdout)
+    assert two["meetings"][0]["means"]["nll"] == {"x-gpc": 0.5, "svgpc": 0.5}
+    assert "there are no results in" in compare("x-gpc", "svgpc", "--fresh").stderr
+
+
+def test_the_store_s_own_cells_are_compared_where_it_has_them(shipped, put):
+    put(*(result(method, index=index, settings={"inducing": "7"}) for method in ("x-gpc", "svgpc") for index in (0, 1)))
+    done = compare("x-gpc", "svgpc", "--json")
+    assert (done.stderr, [each["split"] for each in json.loads(done.stdout)["meetings"]]) == ("", ["folds:10"])
+    more = compare("x-gpc", "svgpc", "--with-reference")
+    assert "cells are reference results" in more.stderr
+
+
+def test_a_method_of_one_s_own_meets_reference_results_on_its_splits(shipped, put):
+    put(*(result("linear", "wine", index, protocol="folds:5") for index in range(2)))
+    found = json.loads(compare("linear", "x-gpc", "--json").stdout)
+    assert [(each["dataset"], each["split"]) for each in found["meetings"]] == [("wine", "folds:5")]
+    assert found["meetings"][0]["means"]["nll"] == {"linear": 0.5, "x-gpc": 0.375}

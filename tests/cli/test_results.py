@@ -102,7 +102,9 @@ def test_reference_results_are_read_beside_the_store_and_said(place, monkeypatch
     words = "4 of 4 cells are reference results, which come with gpbench"
     assert call("report", "mine.toml").stderr == f"gpbench: {words}\n"
     assert "svgpc" in call("report", "-d", "ringnorm-gen:60").stdout
-    for command in (["report"], ["results"], ["compare", "linear", "svgpc"]):
+    bare = call("report", code=1).stderr
+    assert "`gpbench run` makes some; --with-reference shows those that come with gpbench" in bare
+    for command in (["report", "--with-reference"], ["results"], ["compare", "linear", "svgpc"]):
         assert "4 cells are reference results, which come with gpbench; --fresh does" in call(*command).stderr
         assert "are reference results" not in CliRunner().invoke(main, [*command, "--fresh"]).stderr
     assert set(gpbench.load_results()["place"]) == {"reference"}
@@ -124,7 +126,7 @@ def test_versions_that_are_no_longer_current_are_named(place, monkeypatch):
     assert "2 of 2 cells are reference results" in found
     assert "cells of versions that are no longer current: linear of version 99" in found
     now = gpbench.method("linear").version
-    assert f"of earlier versions: linear (now version {now}): version 99" in call("report").stderr
+    assert f"of earlier versions: linear (now version {now}): version 99" in call("report", "--with-reference").stderr
     call("reproduce", "mine.toml", "--reference")  # runs them, and they take the place of the old ones
     assert {cell.version for cell in reference.read_reference(file) if cell.method == "linear"} == {now}
 
@@ -183,3 +185,37 @@ def test_a_picture_that_is_made_of_posteriors_takes_all_its_cells_from_the_refer
     first.unlink()
     assert call("reproduce", "mine.toml").stderr == ""
     assert len(Store(place / "other" / "runs").results()) == 2
+
+
+def test_reports_show_the_store_and_of_what_is_asked_for_and_not_there_the_reference(place, monkeypatch):
+    call("reproduce", "mine.toml", "--reference")
+    monkeypatch.setenv("GPBENCH_RESULTS", str(place / "other"))
+    call("run", "-m", "linear", "-d", "ringnorm-gen:60", "--folds", "3")
+    for words in ([], ["-d", "ringnorm-gen:60"], ["-m", "linear"]):
+        own = call("report", *words)
+        assert ("svgpc" in own.stdout, own.stderr) == (False, "")
+    for words in (["-m", "svgpc"], ["--with-reference"], ["--methods", "linear,svgpc", "-d", "ringnorm-gen:60"]):
+        both = call("report", *words)
+        assert "svgpc" in both.stdout
+        assert "cells are reference results" in both.stderr
+    assert "no results of svgpc" in call("report", "-m", "svgpc", "--fresh", code=2).stderr
+
+
+def test_a_plan_s_cells_bear_the_labels_of_its_table(place):
+    (place / "mine.toml").write_text(PLAN.replace("[methods.svgpc]", '[methods.svgpc]\nlabel = "SVGPC, Adam"'))
+    call("reproduce", "mine.toml")
+    call("run", "-m", "linear", "-d", "wine", "--folds", "2")
+    table = pd.read_csv(io.StringIO(call("results", "mine.toml").stdout))
+    assert sorted(table["method_label"]) == ["SVGPC, Adam"] * 2 + ["linear"] * 2
+    assert set(table["dataset_label"]) == {"ringnorm-gen:60"}
+    assert {f"{key}.json" for key in table["key"]} <= {path.name for path in (place / "results" / "runs").iterdir()}
+    call("results", "mine.toml", "--method", "linear", "--output", "some.parquet")
+    assert pd.read_parquet("some.parquet")["method_label"].tolist() == ["linear"] * 2
+
+
+def test_either_spelling_of_what_is_chosen(place):
+    expected = call("reproduce", "mine.toml", "--methods", "linear,svgpc", "--datasets", "ringnorm-gen:60", "--dry-run")
+    again = call(
+        "reproduce", "mine.toml", "-m", "linear", "--method", "svgpc", "--dataset", "ringnorm-gen:60", "--dry-run"
+    )
+    assert again.stdout == expected.stdout

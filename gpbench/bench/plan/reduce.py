@@ -12,7 +12,7 @@ from gpbench.data.splits import Protocol
 from gpbench.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpbench.bench.plan.blocks import Block
     from gpbench.bench.plan.plan import Plan
@@ -67,7 +67,7 @@ def restricted(
     ----------
     plan : Plan
     datasets, methods : sequence of str
-        Of the plan, methods by their table or by the method's id; all by default.
+        Of the plan: data sets by their id or label, methods by their table, label or the method's id; all by default.
     splits : int or None
         The first so many of each data set.
     seconds : float or None
@@ -78,18 +78,14 @@ def restricted(
     UsageError
         A name that the plan does not have, or a number out of range.
     """
-    for name in datasets:
-        if name not in plan.datasets:
-            raise unknown_name(f"data set of {plan.id}", name, plan.datasets)
-    known = {name for each in plan.methods for name in (each.name, each.method.id)}
-    for name in methods:
-        if name not in known:
-            raise unknown_name(f"method of {plan.id}", name, known)
+    sets = {name: ({name}, {plan.dataset_label(name)}) for name in plan.datasets}
+    known = {each.name: ({each.name, each.method.id}, {each.label, each.printed}) for each in plan.methods}
+    datasets, methods = _named(plan, "data set", datasets, sets), _named(plan, "method", methods, known)
     if splits is not None:
         _check_splits(plan, splits)
     cut = splits is not None and not _covers(plan, splits)
     wanted = tuple(each for each in plan.datasets if not datasets or each in datasets)
-    tables = tuple(each for each in plan.methods if not methods or {each.name, each.method.id} & set(methods))
+    tables = tuple(each for each in plan.methods if not methods or each.name in methods)
     notes = [
         *([f"Only the first {splits} splits of each data set."] if cut else []),
         *([f"Training ends after {seconds:g} s at the latest."] if seconds is not None else []),
@@ -102,6 +98,15 @@ def restricted(
         notes=(*plan.notes, *notes),
         reduction=replace(plan.reduction, splits=splits, caps=Limits(seconds=seconds)),
     )
+
+
+def _named(plan: Plan, kind: str, names: Sequence[str], known: Mapping[str, tuple[set[str], set[str]]]) -> list[str]:
+    """The plan's own names of what is asked for by name or by label; the nearest names are suggested, no labels."""
+    bears = {own: ids | labels for own, (ids, labels) in known.items()}
+    for name in names:
+        if not any(name in each for each in bears.values()):
+            raise unknown_name(f"{kind} of {plan.id}", name, {one for ids, _ in known.values() for one in ids})
+    return [own for own, each in bears.items() if each.intersection(names)]
 
 
 def _check_splits(plan: Plan, splits: int) -> None:

@@ -2,7 +2,8 @@
 
 Two results may be set against each other only where they were tested on the same rows after training on the same rows:
 the same content of a data set, scaled alike, under one split protocol, index and seed, with one seed of the schemes and
-one limit of test rows. Such splits are the units of an arena; what is not there in both is passed over and said.
+the same limits of test and training rows. Such splits are the units of an arena; what is not there in both is passed
+over and said.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Arena", "Contender", "Unit", "arenas_of", "complete", "contenders_of", "one_per_family"]
 
-#: Index, count and seed of the split, seed of the scheme, limit of test rows (0 for none).
-Unit: TypeAlias = tuple[int, int, int, int, int]
+#: Index, count and seed of the split, seed of the scheme, limits of test rows and of training rows (0 for none).
+Unit: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, order=True)
@@ -187,4 +188,5 @@ def contenders_of(arenas: Sequence[Arena], methods: Sequence[str] = ()) -> list[
 
 
 def _unit(cell: Result) -> Unit:
-    return cell.split.index, cell.split.count, cell.split.seed, cell.seed, cell.limits.test_rows or 0
+    limits = cell.limits.test_rows or 0, cell.limits.train_rows or 0
+    return cell.split.index, cell.split.count, cell.split.seed, cell.seed, *limits

@@ -68,6 +68,8 @@ METRICS = {name: AXIS_LABELS[name] for name in ("nll", "error", "accuracy", "bou
 _MORE = {"accuracy": 1.0, "bound": 0.0}
 
 _DASHED = (0.0, (3.0, 1.5))
+#: Beyond so many entries a legend names methods, and how many settings each stands for: variants share its colour.
+_ENTRIES = 24
 #: Ends of curves that differ by more than this factor are drawn on a logarithmic axis.
 _FACTORS = 4.0
 #: Markers along a curve stand a share of the panel apart; each method's begin elsewhere, so that lines on one another
@@ -329,13 +331,22 @@ def _point(ax: Axes, curve: Curve, style: Style, label: str, *, until: float) ->
 def _legend(drawn: Figure, shown: Sequence[tuple[Group, Curve]], styles: dict[str, Style], *, words: str) -> None:
     """Below the panels, never over the data: what must be said, and the methods."""
     moving = {group.method_label for group, curve in shown if not curve.is_point}
+    named = {label: (label, style) for label, style in styles.items()}
+    if len(named) > _ENTRIES:
+        variants: dict[str, list[str]] = defaultdict(list)
+        for label, method in {group.method_label: group.method for group, _ in shown}.items():
+            variants[method].append(label)
+        named = {
+            own[0]: (own[0] if len(own) == 1 else f"{method}, {len(own)} settings", styles[own[0]])
+            for method, own in variants.items()
+        }
     handles = [
         Line2D(
-            [], [], color=style.color, linestyle=style.line, marker=style.marker, markersize=3.8, label=printable(label)
+            [], [], color=style.color, linestyle=style.line, marker=style.marker, markersize=3.8, label=printable(text)
         )
-        if label in moving
-        else Line2D([], [], color=style.color, linestyle=_DASHED, marker="D", markersize=4.2, label=printable(label))
-        for label, style in styles.items()
+        if first in moving
+        else Line2D([], [], color=style.color, linestyle=_DASHED, marker="D", markersize=4.2, label=printable(text))
+        for first, (text, style) in named.items()
     ]
     width = drawn.get_figwidth()
     columns, labels, high = fit_legend([str(one.get_label()) for one in handles], width, most=max(3, int(width / 2.2)))

@@ -125,6 +125,12 @@ def test_the_quick_form_caps_everything(tmp_path):
     assert "11 iterations and 20 s a cell; inducing 4; batch_size = 20." in words
 
 
+def test_methods_and_data_sets_are_asked_for_by_their_labels_too(tmp_path):
+    text = HEAD + '[methods.x-gpc]\nlabel = "X-GPC"\n[methods.linear]\n[overrides.german]\nlabel = "German credit"\n'
+    (block,) = blocks(asked_for(plan(tmp_path, text), datasets="German credit", methods="X-GPC"))
+    assert (block.dataset, block.table.name) == ("german", "x-gpc")
+
+
 def test_some_of_a_plan(tmp_path):
     whole = plan(tmp_path, HEAD + TWO + '[overrides.german]\nmethods = ["linear"]\n')
     assert asked_for(whole) == whole

@@ -18,7 +18,7 @@ def test_only_the_same_split_of_the_same_data_pairs_up(make_cell):
     assert notes == []
     met = {(arena.label, arena.split): arena.common((A, B)) for arena in arenas}
     assert met == {
-        ("german (checksum=cccccccc)", "folds:10"): [(1, 10, 0, 0, 0), (2, 10, 0, 0, 0)],
+        ("german (checksum=cccccccc)", "folds:10"): [(1, 10, 0, 0, 0, 0), (2, 10, 0, 0, 0, 0)],
         ("german (checksum=cccccccc)", "contiguous:10"): [],
         ("german (checksum=dddddddd)", "folds:10"): [],
     }
@@ -27,11 +27,12 @@ def test_only_the_same_split_of_the_same_data_pairs_up(make_cell):
 def test_failed_cells_are_started_and_not_finished(make_cell):
     (arena,), _ = arenas_of([make_cell(method="linear"), make_cell(), make_cell(index=1, status="failed")])
     assert len(arena.started[B]) == 2
-    assert arena.common((A, B)) == [(0, 10, 0, 0, 0)]
+    assert arena.common((A, B)) == [(0, 10, 0, 0, 0, 0)]
 
 
-def test_other_test_rows_are_other_splits(make_cell):
-    (arena,), _ = arenas_of([make_cell(method="linear"), make_cell(limits={"test_rows": 100})])
+@pytest.mark.parametrize("limit", ["test_rows", "train_rows"])
+def test_other_rows_are_other_splits(make_cell, limit):
+    (arena,), _ = arenas_of([make_cell(method="linear"), make_cell(limits={limit: 100})])
     assert arena.common((A, B)) == []
 
 

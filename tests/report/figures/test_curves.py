@@ -385,3 +385,11 @@ def test_the_trials_of_a_grid_of_rates_are_shaded(make_cell):
     assert "Shaded" in drawn.legends[0].get_title().get_text()
     other = figure([make_cell(method="svi-adadelta", settings={**settings, "rate_grid": 0}, trace=trace)])
     assert not other.axes[0].patches
+
+
+def test_a_legend_of_many_settings_names_methods(make_cell):
+    many = [make_cell(settings={"inducing": str(k)}, trace=[(0.1, 0.7, 0.5), (1.0, 0.5, 0.2)]) for k in range(1, 41)]
+    drawn = figure([*many, make_cell(method="linear", settings={})])
+    assert legend(drawn) == ["linear", "x-gpc, 40 settings"]
+    assert drawn.get_figheight() < 5.0
+    assert len(legend(figure(many[:5]))) == 5
