@@ -60,6 +60,7 @@ ORDER = (
     "questions/mean-field",
     "questions/lengthscales",
     "questions/starts",
+    "questions/whitening",
     "beyond/truth",
     "beyond/multiclass",
     "beyond/general",
