@@ -102,6 +102,8 @@ def test_a_plan_runs_goes_on_and_writes_its_table(place):
 
 def test_report_renders_from_the_store_alone(place):
     assert gpbench("reproduce", "mine.toml").exit_code == 0
+    (place.path / "far.csv").unlink()
+    (place.path / "far.csv").write_text("", encoding="utf-8")
     text = (place.path / "results" / "reproduced" / "mine" / "table.txt").read_text(encoding="utf-8")
     done = gpbench("report", "mine.toml")
     assert done.exit_code == 0, done.stderr

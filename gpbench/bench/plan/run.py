@@ -274,15 +274,13 @@ def look_up(plan: Plan, store: Store, *, config: Config | None = None, fresh: bo
     ------
     StoreError
         The store, or the reference results, cannot be read.
-    DataError, UsageError
-        A file of the plan is there and cannot be read as the plan says.
     """
-    own = store.results() if config is None else _of_content(plan, store.results(), config)
+    own, faults = (store.results(), []) if config is None else _of_content(plan, store.results(), config)
     keys = {cell.key for cell in own}
     reference = [] if fresh else [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
     found = _together(plan, runnable(plan), [*own, *reference], store, apart=_CODE)
     used = {cell.key for cell in found.results}
-    remarks = []
+    remarks = [*faults]
     if number := len(used.intersection(cell.key for cell in reference)):
         remarks.append(f"{number} of {len(used)} cells are reference results, which come with gpbench")
     old = {f"{name} of version {one}" for name, versions in outdated(found.results).items() for one in versions}
@@ -317,7 +315,7 @@ def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool =
     StoreError
         The store cannot be read.
     """
-    results = [] if store is None else _of_content(plan, store.results(), config, faults=True)
+    results = [] if store is None else _of_content(plan, store.results(), config)[0]
     if not (store is None or fresh):
         keys = {cell.key for cell in results}
         results += [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
@@ -327,11 +325,12 @@ def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool =
     return Outlook(found, tuple(name for name in needed if not _is_here(plan, name, config)), files, tuple(faults))
 
 
-def _of_content(plan: Plan, results: Iterable[Result], config: Config, *, faults: bool = False) -> list[Result]:
-    """Results without those on other content of the plan's own files.
+def _of_content(plan: Plan, results: Iterable[Result], config: Config) -> tuple[list[Result], list[str]]:
+    """Results without those on other content of the plan's own files, and why files have none.
 
-    With ``faults`` a file that cannot be read as the plan says has no results, and is no error.
+    A file that cannot be read as the plan says has no results.
     """
+    faults: list[str] = []
     wanted: dict[str, str | None] = {}
     for name in plan.datasets:
         source = source_of(plan, name, config)
@@ -339,11 +338,10 @@ def _of_content(plan: Plan, results: Iterable[Result], config: Config, *, faults
             continue
         try:
             wanted[dataset_id(name)] = opened(source, None).checksum
-        except (DataError, UsageError):
-            if not faults:
-                raise
+        except (DataError, UsageError) as error:
             wanted[dataset_id(name)] = None
-    return [each for each in results if wanted.get(each.dataset, each.checksum) == each.checksum]
+            faults.append(f"{name}: {str(error).partition(chr(10))[0]}")
+    return [each for each in results if wanted.get(each.dataset, each.checksum) == each.checksum], faults
 
 
 def _files_ahead(plan: Plan, found: Sequence[Block], config: Config) -> tuple[dict[str, str], list[str]]:
