@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -85,9 +86,13 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
         Of :func:`gpbench.report.evidence.experiments.all_plans`.
     causes : sequence of (Cause, Judged)
     """
+
+    def swept(each: BlockNumbers) -> str:
+        return json.dumps({**each.block.sweep}, sort_keys=True)
+
     judged = {name: entries_of(found.plan, found.results) for name, found in plans.items() if found.plan.published}
     entries = {
-        (name, each.block.table.name, each.block.dataset, metric): entry
+        (name, each.block.table.name, each.block.dataset, swept(each), metric): entry
         for name, blocks in judged.items()
         for each in blocks
         for metric, entry in each.entries.items()
@@ -105,7 +110,8 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
             if cause.speaks_of(name, method=table, dataset=dataset, large=large) and found.verdict != NOT_MEASURED:
                 holds = _holds(found, keys[name, of.block.position] if cause.own else None)
                 if holds and cause.instead:
-                    holds = _within(entries.get((cause.instead_plan, cause.instead.get(table, ""), dataset, metric)))
+                    other = (cause.instead_plan, cause.instead.get(table, ""), dataset, swept(of), metric)
+                    holds = _within(entries.get(other))
                 yield Tried(place, found, holds)
 
     return [

@@ -76,6 +76,22 @@ def test_a_cause_explains_where_it_holds_and_what_it_puts_instead_agrees(plans):
     ]  # fmt: skip
 
 
+def test_what_a_cause_puts_instead_is_of_the_same_swept_value(tmp_path, ran):
+    (tmp_path / "numbers.csv").write_text(
+        "dataset,method,inducing,metric,value,spread\ngerman,A,4,nll,0.50,0.01\ngerman,A,8,nll,0.50,0.01\n",
+        encoding="utf-8",
+    )
+    text = PLAN.replace('["german", "magic"]', '["german"]') + "[sweep]\ninducing = [4, 8]\n"
+
+    def outcomes(block):
+        nll = 0.5 if block.table.name == "other" and list(block.sweep.values()) == [4] else 0.9
+        return [{"nll": nll}, {"nll": nll + 0.001}]
+
+    plans = {"mine": ran(text, outcomes, count=2)}
+    few, many = apart(plans, [cause("holds", instead_plan="mine", instead={"a": "other"})])
+    assert (few.words, many.words) == ("1", "not known; not 1")
+
+
 def test_a_cause_that_speaks_of_each_number_apart_goes_by_its_own_cells(plans):
     keys = {cell.dataset: cell.key for cell in plans["mine"].results if cell.method == "x-gpc"}
     of = {"own": True, "upheld": [keys["german"]]}
