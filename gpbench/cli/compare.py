@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpbench.cli.names import dataset_names, listed, method_names
+from gpbench.cli.names import dataset_names, method_names, several
 from gpbench.terminal import echo, width
 
 __all__ = ["command"]
@@ -15,13 +15,11 @@ __all__ = ["command"]
 
 @click.command(name="compare")
 @click.argument("methods", nargs=-1, required=True, metavar="METHOD METHOD...", shell_complete=method_names)
-@click.option(
+@several(
     "--dataset",
     "--datasets",
     "-d",
     "datasets",
-    multiple=True,
-    callback=listed,
     metavar="D",
     shell_complete=dataset_names,
     help="Only this data set; may be repeated.",

@@ -105,7 +105,7 @@ def _datasets(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
 
     folder = load_config().data
     known = catalogue()
-    names = [parse(name)[0] if ":" in name else name for name in names]  # a generator's with a number of rows
+    names = [parse(name)[0] for name in names]  # a generator's may have a number of rows
     broken = tuple(known.broken.values())
     facts = dataset_facts(
         _chosen("datasets", names, known.entries, problems=broken), lambda name: is_here(name, folder)

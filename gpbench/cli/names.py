@@ -1,22 +1,28 @@
-"""What the shell completes: names of methods, data sets, plans and settings (``gpbench completion SHELL``)."""
+"""Names on the command line: options that take several, and what the shell completes (``gpbench completion SHELL``)."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    import click
+    from click.decorators import FC
 
-__all__ = ["dataset_names", "listed", "method_names", "plan_names", "setting_names"]
+__all__ = ["dataset_names", "method_names", "plan_names", "setting_names", "several"]
 
 
-def listed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001
-    """What an option names that may be repeated, and may hold a list with commas between; the arguments are click's.
+def several(*names: str, **options: Any) -> Callable[[FC], FC]:
+    """An option of click's that may be repeated, and may hold a list with commas between."""
+    return click.option(*names, multiple=True, callback=_listed, **options)
+
+
+def _listed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001
+    """What such an option names; the arguments are click's.
 
     A file may have a comma in its name, and a method's settings do.
     """

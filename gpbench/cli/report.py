@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpbench.cli.names import dataset_names, listed, method_names, plan_names
+from gpbench.cli.names import dataset_names, method_names, plan_names, several
 from gpbench.report.tables.table import ENDINGS
 from gpbench.terminal import echo, width
 
@@ -27,24 +27,20 @@ __all__ = ["command"]
 @click.option("--folds", type=int, metavar="K", help="Of a plan: only the first K splits of each data set.")
 @click.option("--max-seconds", type=float, metavar="S", help="Of a plan: as it ran with this limit of a cell.")
 @click.option("--claims", is_flag=True, help="What the stored cells say of each claim of the papers.")
-@click.option(
+@several(
     "--dataset",
     "--datasets",
     "-d",
     "datasets",
-    multiple=True,
-    callback=listed,
     metavar="D",
     shell_complete=dataset_names,
     help="Only this data set; may be repeated.",
 )
-@click.option(
+@several(
     "--method",
     "--methods",
     "-m",
     "methods",
-    multiple=True,
-    callback=listed,
     metavar="M",
     shell_complete=method_names,
     help="Only this method, with these settings where M:name=value says so; may be repeated.",

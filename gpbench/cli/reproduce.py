@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpbench.cli.names import listed, plan_names
+from gpbench.cli.names import plan_names, several
 from gpbench.terminal import echo, width
 
 __all__ = ["command"]
@@ -15,12 +15,12 @@ __all__ = ["command"]
 
 @click.command(name="reproduce")
 @click.argument("plan", metavar="PAPER/ITEM|PLAN.toml", shell_complete=plan_names)
-@click.option(
-    "--datasets", "--dataset", "-d", "datasets", multiple=True, metavar="LIST", callback=listed,
+@several(
+    "--datasets", "--dataset", "-d", "datasets", metavar="LIST",
     help="Only these data sets of the plan; with commas between, or repeated.",
 )  # fmt: skip
-@click.option(
-    "--methods", "--method", "-m", "methods", multiple=True, metavar="LIST", callback=listed,
+@several(
+    "--methods", "--method", "-m", "methods", metavar="LIST",
     help="Only these methods of the plan, by their labels too; with commas between, or repeated.",
 )  # fmt: skip
 @click.option("--folds", type=int, metavar="K", help="Only the first K splits of each data set.")

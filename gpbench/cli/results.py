@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpbench.cli.names import listed, plan_names
+from gpbench.cli.names import plan_names, several
 from gpbench.terminal import echo
 
 __all__ = ["command"]
@@ -14,12 +14,12 @@ __all__ = ["command"]
 
 @click.command(name="results")
 @click.argument("plan", required=False, metavar="[PAPER/ITEM|PLAN.toml]", shell_complete=plan_names)
-@click.option(
-    "--dataset", "--datasets", "-d", "datasets", multiple=True, metavar="D", callback=listed,
+@several(
+    "--dataset", "--datasets", "-d", "datasets", metavar="D",
     help="Only this data set; may be repeated.",
 )  # fmt: skip
-@click.option(
-    "--method", "--methods", "-m", "methods", multiple=True, metavar="M", callback=listed,
+@several(
+    "--method", "--methods", "-m", "methods", metavar="M",
     help="Only this method; may be repeated.",
 )  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["csv", "parquet"]), help="Else what FILE's ending says, or csv.")

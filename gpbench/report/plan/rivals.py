@@ -321,7 +321,7 @@ def _not_run(found: PlanCells) -> list[str]:
     plan = found.plan
     ran = {cell.shown.name for cell in found.results}
     splits = Counter((cell.shown.dataset, cell.shown.name) for cell in found.results)
-    most = Counter({label: max(n for (one, _), n in splits.items() if one == label) for label, _ in splits})
+    most = {label: max(n for (one, _), n in splits.items() if one == label) for label, _ in splits}
     labels = [table.label for table in plan.methods if table.name not in ran]
     labels += [label for label in map(plan.dataset_label, plan.datasets) if label not in most]
     said = [f"Planned and not run: {'; '.join(labels)}."] if labels else []
