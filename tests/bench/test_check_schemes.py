@@ -1,6 +1,8 @@
 """``gpbench check``: every built-in method holds what every scheme must, and schemes that do not are found out."""
 
+import inspect
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,7 +261,8 @@ def test_an_error_of_a_scheme_is_a_failure_that_names_it():
             raise ZeroDivisionError("no rows")
 
     found = failures(replace(LAPLACE, scheme=Broken))
-    assert "binary same bits: ZeroDivisionError: no rows" in found
+    place = f"{Path(__file__).name}:{inspect.getsourcelines(Broken.start)[1] + 1}"
+    assert f"binary same bits: ZeroDivisionError: no rows ({place})" in found
 
 
 @pytest.mark.parametrize(("factor", "outcome"), [(1.0, "ok"), (1.01, "failed")])
