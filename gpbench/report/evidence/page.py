@@ -37,12 +37,15 @@ __all__ = ["BLOCKS", "NUMBER", "UNCARRIED", "cells_of", "page", "resolved"]
 
 #: What a template may leave to code, by name: the head, then what it is.
 BLOCKS = {
-    "FINDINGS": "what gpbench itself has to say, with verdict, numbers, plan and command",
+    "FINDINGS": "the first of what gpbench itself has to say, with verdict, numbers, plan and command",
+    "FURTHER": "the rest of it, a line each",
     "APART": "the numbers that are lower or higher than the printed ones, with what explains them",
     "HEADLINE": "the share of printed numbers that agree, with all its counts",
     "CLAIMS": "the papers' claims with verdict and grade",
     "EXPERIMENTS": "the state of every experiment",
 }
+#: Findings that stand first, with their numbers; the others have a line each.
+_FIRST = 8
 NUMBER = re.compile(r"\{\{([^}]*)\}\}")
 _BLOCK = re.compile(r"^<!-- ([A-Z]+) -->$", re.MULTILINE)
 UNCARRIED = "Not measured yet."
@@ -127,7 +130,8 @@ def page(
         The template names a block or a number that there is not.
     """
     blocks = {
-        "FINDINGS": _findings(findings),
+        "FINDINGS": _findings(findings[:_FIRST]),
+        "FURTHER": _further(findings[_FIRST:]),
         "HEADLINE": f"{told['all'] or 'No printed number is judged.'}\n\n{headlines_table(told)}",
         "APART": apart_table(beside),
         "CLAIMS": _claims(claims),
@@ -141,22 +145,33 @@ def page(
 
 def _findings(judged: Sequence[Judged]) -> str:
     lines = []
-    waiting = [each for each in judged if each.verdict == NOT_MEASURED]
     for each in judged:
-        if each.verdict == NOT_MEASURED:
-            continue
-        commands = [f"`gpbench report {name}`" for name in dict.fromkeys(part.plan for part in each.claim.parts)]
-        evidence = f"({each.grade}, {len(each.keys)} cells)"
+        evidence = f" ({each.grade}, {len(each.keys)} cells)" if each.keys else ""
+        numbers = [f"{escape_markdown(each.brief)}."] if each.brief else []
         lines += [
-            f"- **{escape_markdown(each.claim.text)}**: {each.verdict}{_share(each)} {evidence}.",
-            f"  {escape_markdown(each.brief)}. {', '.join(commands)}.",
+            f"- **{_said(each)}**: {each.verdict}{_share(each)}{evidence}.",
+            "  " + " ".join([*numbers, f"{', '.join(_commands(each))}."]),
         ]
-    if waiting:
-        lines += ["", "Asked, and not measured yet:", ""]
-        for each in waiting:
-            names = ", ".join(f"`{name}`" for name in dict.fromkeys(part.plan for part in each.claim.parts))
-            lines.append(f"- {escape_markdown(each.claim.text)}? ({names})")
     return "\n".join(lines)
+
+
+def _further(judged: Sequence[Judged]) -> str:
+    lines = ["| finding | verdict | evidence | command |", "|---|---|---|---|"]
+    for each in judged:
+        evidence = f"{each.grade}, {len(each.keys)} cells" if each.keys else ""
+        words = [_said(each), f"{each.verdict}{_share(each)}", evidence]
+        lines.append("| " + " | ".join([*words, ", ".join(_commands(each))]) + " |")
+    return "\n".join(lines)
+
+
+def _said(each: Judged) -> str:
+    """Its text; a question where nothing is measured."""
+    return escape_markdown(each.claim.text) + ("?" if each.verdict == NOT_MEASURED else "")
+
+
+def _commands(each: Judged) -> list[str]:
+    """What shows the plans that decide it."""
+    return [f"`gpbench report {name}`" for name in dict.fromkeys(part.plan for part in each.claim.parts)]
 
 
 def _share(each: Judged) -> str:

@@ -78,7 +78,7 @@ __all__ = [
 
 NOT_MEASURED = "not measured"
 #: Numbers of a claim that a page shows at most; files hold all.
-_MANY = 8
+_MANY = 4
 #: What can be said of a claim.
 VERDICTS = ("holds", "holds in part", "does not hold", "undecided", NOT_MEASURED)
 GRADES = ("full", "cut short", "one split")

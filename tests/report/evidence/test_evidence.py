@@ -4,6 +4,7 @@ import pytest
 
 from gpbench.bench.plan.blocks import blocks
 from gpbench.errors import UsageError
+from gpbench.report.evidence import page as evidence_page
 from gpbench.report.evidence.experiments import experiment, experiments_table, headlines
 from gpbench.report.evidence.page import UNCARRIED, page, resolved
 from gpbench.report.evidence.summary import points, points_csv, summary_picture
@@ -89,19 +90,23 @@ def judged(text, **known):
     return Judged(claim=claim, **known) if known else unjudged(claim)
 
 
-def test_the_page_tells_what_is_measured_and_asks_what_is_not(bench):
+def test_the_page_tells_what_is_measured_and_asks_what_is_not(bench, monkeypatch):
     plans = {"mine": bench(ALL)}
     findings = [
         judged("it is so", verdict="holds", grade="full", measured="a 1, b 2", brief="a 1, b 2", keys=("k",)),
         judged("and that"),
     ]
+    monkeypatch.setattr(evidence_page, "_FIRST", 2)
+    findings.append(judged("and others", verdict="holds", grade="full", measured="c 3", brief="c 3", keys=("k", "l")))
     text = page(
-        "# R\n<!-- FINDINGS -->\n\n<!-- HEADLINE -->\n\n<!-- CLAIMS -->\n\n<!-- EXPERIMENTS -->\n",
+        "# R\n<!-- FINDINGS -->\n\n<!-- FURTHER -->\n\n<!-- HEADLINE -->\n\n<!-- CLAIMS -->\n\n<!-- EXPERIMENTS -->\n",
         plans=plans, findings=findings, claims=[judged("said")], told=headlines(plans),
         found=[experiment(plans["mine"])],
     )  # fmt: skip
     assert "- **it is so**: holds (full, 1 cells).\n  a 1, b 2. `gpbench report mine`." in text
-    assert "- and that? (`mine`)" in text
+    assert "- **and that?**: not measured.\n  `gpbench report mine`." in text
+    assert "| and others | holds | full, 2 cells | `gpbench report mine` |" in text
+    assert "c 3" not in text
     assert "Of 1 claims: 1 not measured." in text
     assert "1 plans: 1 full. 8 of 8 cells" in text
     with pytest.raises(UsageError, match="the template names OTHER"):
