@@ -132,9 +132,8 @@ def plan_results(
     labels: dict[str, tuple[str, str]] = {}
     for cell in found.results:
         labels.setdefault(cell.key, (cell.shown.dataset, cell.shown.method))
-    own = frozenset(cell.key for cell in store.results())
     cells: list[Result] = distinct(scored(found).results)
-    return Results(cells, own, [*store.problems, *found.remarks], traces, labels)
+    return Results(cells, frozenset(labels) - found.borrowed, [*store.problems, *found.remarks], traces, labels)
 
 
 def load_results(place: str | Path | None = None, *, fresh: bool = False, traces: bool = True) -> pd.DataFrame:

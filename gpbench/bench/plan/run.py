@@ -135,6 +135,8 @@ class PlanCells:
         Where they are.
     reference : Path or None
         The file of reference results in which those are that the store lacks.
+    borrowed : frozenset of str
+        Keys of the cells that are from there.
     remarks : tuple of str
         What is to be said of them.
     pictures : tuple of str
@@ -145,6 +147,7 @@ class PlanCells:
     results: list[PlanResult]
     store: Store
     reference: Path | None = None
+    borrowed: frozenset[str] = frozenset()
     remarks: tuple[str, ...] = ()
     pictures: tuple[str, ...] = (".png",)
 
@@ -280,15 +283,17 @@ def look_up(plan: Plan, store: Store, *, config: Config | None = None, fresh: bo
     reference = [] if fresh else [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
     found = _together(plan, runnable(plan), [*own, *reference], store, apart=_CODE)
     used = {cell.key for cell in found.results}
+    borrowed = used.intersection(cell.key for cell in reference)
     remarks = [*faults]
-    if number := len(used.intersection(cell.key for cell in reference)):
-        remarks.append(f"{number} of {len(used)} cells are reference results, which come with gpbench")
+    if borrowed:
+        remarks.append(f"{len(borrowed)} of {len(used)} cells are reference results, which come with gpbench")
     old = {f"{name} of version {one}" for name, versions in outdated(found.results).items() for one in versions}
     if old:
         remarks.append(f"cells of versions that are no longer current: {', '.join(sorted(old))}")
     if any(cell.changes != changes() for cell in found.results):
         remarks.append("some cells were made by other code than this checkout's, whose files are changed")
-    return replace(found, reference=reference_file(plan.id) if reference else None, remarks=tuple(remarks))
+    place = reference_file(plan.id) if reference else None
+    return replace(found, reference=place, borrowed=frozenset(borrowed), remarks=tuple(remarks))
 
 
 def described(plan: Plan, cells: Iterable[Result]) -> list[Result]:
