@@ -213,6 +213,17 @@ def test_a_plan_s_cells_bear_the_labels_of_its_table(place):
     assert pd.read_parquet("some.parquet")["method_label"].tolist() == ["linear"] * 2
 
 
+def test_a_damaged_cell_of_a_plan_is_said_once(place):
+    call("reproduce", "mine.toml")
+    damaged = min((place / "results" / "runs").glob("*.json"))
+    damaged.write_text("{", encoding="utf-8")
+    said = call("results", "mine.toml")
+    assert said.stderr.count(damaged.name) == 1
+    table = pd.read_csv(io.StringIO(said.stdout))
+    assert damaged.stem not in set(table["key"])
+    assert set(table["place"]) == {"store"}
+
+
 def test_either_spelling_of_what_is_chosen(place):
     expected = call("reproduce", "mine.toml", "--methods", "linear,svgpc", "--datasets", "ringnorm-gen:60", "--dry-run")
     again = call(
