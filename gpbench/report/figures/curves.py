@@ -127,7 +127,8 @@ def figure(
         )
     with mpl.rc_context(RC):
         finished = [cell for group in groups for cell in group.finished]
-        words = [*notes, "; ".join([f"times taken on {cpus[0]}", *disturbed_words(finished)])]
+        times = "; ".join([f"Times were taken on {cpus[0]}", *disturbed_words(finished)])
+        words = [*notes, f"{times}."]
         return _draw(groups, metrics, spread, words, head=head, paper=paper, together=together or {})
 
 

@@ -78,7 +78,7 @@ def test_legend_stands_outside_and_the_notes_name_the_band(cells):
     drawn = figure(cells)
     assert legend(drawn) == ["linear", "x-gpc"]
     words = drawn.legends[0].get_title().get_text().splitlines()
-    assert words == ["times taken on Zen 4", "Bands: mean ± 2 standard errors over splits."]
+    assert words == ["Times were taken on Zen 4.", "Bands: mean ± 2 standard errors over splits."]
     other = figure(cells, spread="2sd").legends[0].get_title().get_text()
     assert other.endswith("Bands: mean ± 2 standard deviations over splits.")
     drawn.draw_without_rendering()
