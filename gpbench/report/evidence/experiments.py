@@ -7,7 +7,7 @@ full                      every cell that the plan states is there and ended wel
 cut short                 every cell is there, and a clock or a count ended some sooner than the paper's
 in part                   some cells are missing or failed
 not run                   there are no cells
-describes                 the plan needs none
+nothing to run            the plan describes, and needs none
 ========================  =============================================================================================
 
 Cells of versions that are no longer current count, and are named.
@@ -44,7 +44,7 @@ __all__ = [
     "headlines_table",
 ]
 
-STATES = ("full", "cut short", "in part", "not run", "describes")
+STATES = ("full", "cut short", "in part", "not run", "nothing to run")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def experiment(found: PlanCells) -> Experiment:
     """
     plan = found.plan
     if plan.render in DESCRIPTIVE:
-        state = "describes"
+        state = "nothing to run"
         if plan.render in SELF_CONTAINED:
             state = "full" if reference_file(plan.id).with_suffix(".npz").exists() else "not run"
         return Experiment(plan=plan.id, title=plan.title, state=state)

@@ -19,7 +19,7 @@ from gpbench.errors import UsageError
 from gpbench.report.evidence.apart import apart_table
 from gpbench.report.evidence.experiments import STATES, experiments_table, headlines_table
 from gpbench.report.plan.checks import each_group, shown
-from gpbench.report.plan.claims import NOT_MEASURED, VERDICTS
+from gpbench.report.plan.claims import GRADES, NOT_MEASURED, VERDICTS
 from gpbench.report.plan.numbers import centre_of
 from gpbench.report.tables.summary import value_of
 from gpbench.report.text import escape_markdown
@@ -184,8 +184,8 @@ def _share(each: Judged) -> str:
 def _claims(judged: Sequence[Judged]) -> str:
     counts = Counter(each.verdict for each in judged)
     grades = Counter(each.grade for each in judged if each.grade)
-    words = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
-    graded = ", ".join(f"{count} {grade}" for grade, count in grades.items())
+    words = [f"{verdict} {counts[verdict]}" for verdict in VERDICTS if counts[verdict]]
+    graded = ", ".join(f"{grade} {grades[grade]}" for grade in GRADES if grades[grade])
     lines = [
         f"Of {len(judged)} claims: {', '.join(words)}" + (f" (evidence: {graded})." if graded else "."),
         "",
@@ -203,5 +203,5 @@ def _states(found: Sequence[Experiment]) -> str:
     counts = Counter(each.state for each in found)
     ran = sum(each.finished for each in found)
     planned = sum(each.planned for each in found)
-    words = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    words = ", ".join(f"{state} {counts[state]}" for state in STATES if counts[state])
     return f"{len(found)} plans: {words}. {ran:,} of {planned:,} cells, counted as plans name them, are there."

@@ -14,9 +14,10 @@
 
 Each part's measure makes checks, of which each holds, does not, or is not decided by the numbers. By the rule ``all``
 (as it is unless the file says otherwise) a claim holds if all decided checks do, and in part if some do; by ``most`` if
-more than half of each part's do, and in part if that is so of some parts. No verdict, no number and no grade is
-written by hand. The grade of the evidence: ``full``; ``cut short`` where a check has no cells, or rests on fewer splits
-than its plan states, or on cells that ended before the paper's did; else ``one split`` where a number rests on one.
+more than half of each part's do, and in part if that is so of some parts. A claim of which a part has nothing decided
+holds in part at most. No verdict, no number and no grade is written by hand. The grade of the evidence: ``full``;
+``cut short`` where a check has no cells, or rests on fewer splits than its plan states, or on cells that ended before
+the paper's did; else ``one split`` where a number rests on one.
 
 ``results/published/findings.toml`` is of the same form and holds what gpbench itself has to say; its plans are named in
 full (``questions/speed``).
@@ -456,7 +457,9 @@ def _verdict(rule: str, parts: Sequence[Sequence[bool]]) -> str:
         held = [2 * sum(part) > len(part) for part in told]
     else:
         held = [holds for part in told for holds in part]
-    return "holds" if all(held) else "holds in part" if any(held) else "does not hold"
+    if all(held):
+        return "holds" if len(told) == len(parts) else "holds in part"
+    return "holds in part" if any(held) else "does not hold"
 
 
 def _weakness(plan: Plan, checks: Sequence[Check]) -> tuple[bool, bool]:

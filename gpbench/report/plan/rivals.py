@@ -48,7 +48,7 @@ _NOTES = (
     ),
     (
         "Times the fastest rival: its seconds over the method's, 0 where the method never arrives or stays, none where "
-        "no rival stays. Falling: how far the end is below where the method was at half its time."
+        "no rival stays. Falling: how far above its end the method was at half its time."
     ),
 )
 

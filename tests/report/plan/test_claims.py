@@ -161,7 +161,8 @@ def test_the_rules(judged, rule, says, verdict):
         (([True, True, False], [True]), "holds"),
         (([True, True, True], [True, False]), "holds in part"),
         (([True, False], [False]), "does not hold"),
-        (([], [True]), "holds"),
+        (([], [True]), "holds in part"),
+        (([], [False]), "does not hold"),
     ],
 )
 def test_most_is_asked_of_each_part(parts, verdict, monkeypatch, found_of):
