@@ -108,7 +108,7 @@ def test_the_page_tells_what_is_measured_and_asks_what_is_not(bench, monkeypatch
     assert "| and others | holds | full, 2 cells | `gpbench report mine` |" in text
     assert "c 3" not in text
     assert "Of 1 claims: not measured 1." in text
-    assert "1 plans: 1 full. 8 of 8 cells" in text
+    assert "1 plans: full 1. 8 of 8 cells" in text
     with pytest.raises(UsageError, match="the template names OTHER"):
         page("<!-- OTHER -->", plans=plans, findings=[], claims=[], told=headlines(plans), found=[])
 
