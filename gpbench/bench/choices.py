@@ -19,6 +19,7 @@ from gpbench.bench.code import changes, source_of
 from gpbench.bench.method import origin_name
 from gpbench.bench.methods import methods as all_methods
 from gpbench.bench.methods import unknown_method
+from gpbench.data.catalogue import task_of
 from gpbench.errors import DataError, UsageError, unknown_name
 from gpbench.model.posterior import META, meta_of
 from gpbench.schemes.settings import Learned
@@ -100,11 +101,13 @@ class Choice:
             )
         if isinstance(dataset, str):
             name, checksum, likelihood = dataset, "", ""
+            task = task_of(dataset) or ""
         else:
             name, checksum, likelihood = dataset.id, dataset.checksum, self.likelihood(dataset).name
+            task = dataset.task
         return CellSpec(
             method=self.method.id,
-            version=self.method.version,
+            version=self.method.version_for(task),
             settings=self.settings,
             limits=limits,
             dataset=name,

@@ -94,6 +94,8 @@ class Method:
         Where it comes from: ``"wenzel2019"``, or empty.
     version : int
         Raised when the method's numbers change; part of every cell's key.
+    versions : mapping
+        Task -> version, where the numbers of this task alone have changed since ``version``.
     scheme : type or str
         A scheme's dataclass, or ``"module:Class"``, which is imported on demand.
     objective : str
@@ -113,12 +115,28 @@ class Method:
     tasks: frozenset[str]
     paper: str = ""
     version: int = 1
+    versions: Mapping[str, int] = field(default_factory=dict, hash=False)
     scheme: type | str
     objective: Literal["bound", "evidence"] = "bound"
     preset: Mapping[str, Any] = field(default_factory=dict, hash=False)
     extra: str | None = None
     timing: Timing = field(default_factory=Timing)
     checking: Checking = field(default_factory=Checking, hash=False)
+
+    def version_for(self, task: str) -> int:
+        """The version of its numbers on data of a task."""
+        return self.versions.get(task, self.version)
+
+    def is_current(self, version: int, task: str | None) -> bool:
+        """Whether a version is that of its numbers now, of some task's where the task is not known."""
+        if task is None:
+            return version in {self.version, *self.versions.values()}
+        return version == self.version_for(task)
+
+    @property
+    def latest(self) -> int:
+        """The highest of its versions."""
+        return max(self.version, *self.versions.values(), 0)
 
     def load(self) -> type:
         """The scheme's class.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.builtin import BUILT_IN
 from gpbench.bench.method import Method
+from gpbench.data.catalogue import task_of
 from gpbench.errors import GpbenchError, PluginError
 from gpbench.plugins import loaded, unknown
 
@@ -82,7 +83,7 @@ def outdated(cells: Iterable[Result]) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
     for cell in cells:
         known = methods().get(cell.method)
-        if known is not None and known.version != cell.version:
+        if known is not None and not known.is_current(cell.version, task_of(cell.dataset)):
             found.setdefault(cell.method, set()).add(cell.version)
     return found
 

@@ -26,6 +26,7 @@ import gpbench
 from gpbench.bench.expand import check_inducing
 from gpbench.bench.fitting import fit_rows
 from gpbench.bench.methods import methods
+from gpbench.data.catalogue import task_of
 from gpbench.data.record import Preparation, fitted
 from gpbench.data.scaling import ScaledRows
 from gpbench.errors import DataError, StoreError, UsageError, reason
@@ -132,12 +133,13 @@ class Trained:
         )
         return cls(
             method=choice.method.id,
-            version=choice.method.version,
+            version=choice.method.version_for(dataset.task),
             settings=dict(choice.settings),
             dataset=dataset.id,
             seed=seed,
             gpbench=gpbench.__version__,
             about={
+                "task": dataset.task,
                 "rows": dataset.n,
                 "scaling": scaling,
                 "stopped_by": "seconds" if fit.stopped_by == "on_step" else fit.stopped_by,
@@ -182,10 +184,11 @@ class Trained:
     def notes(self) -> list[str]:
         """What its user should know: the method has changed since."""
         now = methods().get(self.method)
-        if now is None or now.version == self.version:
+        task = self.about.get("task") or task_of(self.dataset)
+        if now is None or now.is_current(self.version, task):
             return []
         own = f"version {self.version} of {self.method} (gpbench {self.gpbench})"
-        return [f"trained by {own}, which is now at version {now.version}; it predicts as it did"]
+        return [f"trained by {own}, which is now at version {now.latest}; it predicts as it did"]
 
 
 def trained_of(path: Path) -> Trained:

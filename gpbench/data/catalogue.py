@@ -23,7 +23,7 @@ from gpbench.plugins import loaded, unknown
 if TYPE_CHECKING:
     from gpbench.data.recipe import Recipe
 
-__all__ = ["Catalogue", "Edition", "Entry", "File", "Part", "catalogue", "entries", "entry", "family_of"]
+__all__ = ["Catalogue", "Edition", "Entry", "File", "Part", "catalogue", "entries", "entry", "family_of", "task_of"]
 
 
 @dataclass(frozen=True)
@@ -273,6 +273,12 @@ def catalogue() -> Catalogue:
 def entries() -> dict[str, Entry]:
     """Entries of all data sets, by id."""
     return catalogue().entries
+
+
+def task_of(dataset: str) -> str | None:
+    """The task of a data set of the catalogue by its id, of so many rows too (``prior3:500``); None of any other."""
+    found = entries().get(dataset.partition(":")[0])
+    return None if found is None else found.task
 
 
 def entry(name: str) -> Entry:

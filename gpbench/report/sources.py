@@ -177,7 +177,7 @@ def without_quick(cells: Sequence[Result]) -> tuple[list[Result], list[str]]:
 def reference_words(cells: Iterable[Result]) -> str:
     """That cells are reference results, and which of their methods have another version by now."""
     every = list(cells)
-    old = {f"{name} (now version {known_methods()[name].version})": own for name, own in outdated(every).items()}
+    old = {f"{name} (now version {known_methods()[name].latest})": own for name, own in outdated(every).items()}
     words = f"{len(every)} cells are reference results, which come with gpbench; --fresh does without"
     if not old:
         return words

@@ -52,18 +52,18 @@ def known():
 def test_the_numbers_of_a_version_are_what_they_were(method):
     if method.extra is not None and importlib.util.find_spec("polyagamma") is None:
         pytest.skip(f"the extra {method.extra} is not installed")
-    expected = known().get(method.id, {}).get(str(method.version))
-    assert expected is not None, f"version {method.version} is not in {FILE.name}: run {Path(__file__).name}"
-    found = numbers(method)
-    assert found.keys() == expected.keys()
-    for task, values in expected.items():
+    written = known().get(method.id, {})
+    for task, values in numbers(method).items():
+        version = method.version_for(task)
+        expected = written.get(str(version), {}).get(task)
+        assert expected is not None, f"version {version} for {task} is not in {FILE.name}: run {Path(__file__).name}"
         np.testing.assert_allclose(
-            found[task], values, rtol=TOLERANCE, atol=TOLERANCE, err_msg="raise the version of this method"
+            values, expected, rtol=TOLERANCE, atol=TOLERANCE, err_msg="raise the version of this method"
         )
 
 
 def test_no_other_method_nor_a_later_version_is_written_down():
-    versions = {each.id: each.version for each in METHODS}
+    versions = {each.id: each.latest for each in METHODS}
     assert known().keys() == versions.keys()
     assert {name: max(map(int, own)) for name, own in known().items()} == versions
 
@@ -72,9 +72,11 @@ def main():
     found = known()
     for each in METHODS:
         own = found.setdefault(each.id, {})
-        if str(each.version) not in own:
-            own[str(each.version)] = numbers(each)
-            sys.stdout.write(f"{each.id} {each.version}\n")
+        missing = {task for task in each.tasks if task not in own.get(str(each.version_for(task)), {})}
+        for task, values in numbers(each).items() if missing else ():
+            if task in missing:
+                own.setdefault(str(each.version_for(task)), {})[task] = values
+                sys.stdout.write(f"{each.id} {each.version_for(task)} {task}\n")
     ordered = {each.id: found[each.id] for each in METHODS}
     lines = [
         f' "{name}": {{\n' + ",\n".join(f'  "{version}": {json.dumps(own)}' for version, own in each.items()) + "\n }"

@@ -13,6 +13,7 @@ METHODS = (
         timing=Timing(steps=64, steps_fixed=20, overhead=2e-3, load=1.5),
         scheme="gpbench.schemes.pep.pep:PEP",
         version=5,
+        versions={"count": 6, "multiclass": 6},
         checking=Checking(
             short={"precision": "double"},
             settled={"precision": "double"},

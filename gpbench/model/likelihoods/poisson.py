@@ -103,6 +103,16 @@ class Poisson(Likelihood):
         mean = _intensity(mu + 0.5 * var)
         return y * mu - mean - special.gammaln(np.asarray(y) + 1.0), y - mean, -0.5 * mean
 
+    def tilted_mode(self, y: Labels, mean: Array, var: Array, *, power: float) -> tuple[Array, Array]:
+        """Where p(y|f)ᵃ N(f; mean, var) is largest, and minus the second derivative of its logarithm there, each (n,).
+
+        With B = mean + a var y the mode solves f + a var e^f = B: a var e^f = ω(B + log(a var)) with Wright's ω.
+        """
+        scale = power * var
+        right = mean + scale * y
+        intensity = special.wrightomega(right + np.log(scale))  # times scale
+        return right - intensity, (1.0 + intensity) / var
+
     def predict(self, mean: Array, var: Array) -> Prediction:
         """Predictive mean, from the latent mean and variance, each of shape (n, 1)."""
         return Prediction(_intensity(mean[:, 0] + 0.5 * var[:, 0]))

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from gpbench.bench.methods import methods
+from gpbench.bench.methods import methods, outdated
 from gpbench.bench.plan.plan import DESCRIPTIVE, SELF_CONTAINED
 from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.bench.plan.run import described, look_up
@@ -348,7 +348,7 @@ def _method_page(site: _Site, name: str) -> str:
     versions = ", ".join(map(str, sorted({cell.version for cell in cells})))
     facts: list[Sequence[str]] = [("version", versions)]
     if known is not None:
-        now = "" if versions == str(known.version) else f" (now {known.version})"
+        now = f" (now {known.latest})" if outdated(cells) else ""
         facts = [
             ("title", known.title),
             ("tasks", ", ".join(sorted(known.tasks))),

@@ -44,7 +44,7 @@ def parse_stages(text: str | None, n: int, *, tail: bool = True, tries: bool = T
     n : int
     tail, tries : bool
         Whether there can be a tail, as there is for one latent function, and whether another power is tried where the
-        text is None.
+        text is None: .9 for one latent function from 10,000 rows on, .5 for several.
 
     Raises
     ------
@@ -52,11 +52,7 @@ def parse_stages(text: str | None, n: int, *, tail: bool = True, tries: bool = T
         The text does not name stages, or names a tail where there is none.
     """
     if text is None:
-        text = "8x2000,56xall" if tail else "8x2000,40xall"
-        if n > SMALL:
-            text = "8x2000,12x8000," + ("40xmost,20xmost@0.9,8xall" if tries else "40xall")
-            if n > MIDDLING and tail:
-                text = "8x2000,12x8000,1000xtail"
+        text = _usual(n, tail=tail, tries=tries)
     if "tail" in text and not tail:
         raise UsageError(f"the tail is for one latent function alone, not for several classes; got stages {text!r}")
     stages: list[Stage] = []
@@ -86,6 +82,18 @@ def parse_stages(text: str | None, n: int, *, tail: bool = True, tries: bool = T
     if stages[0].tail:
         raise UsageError(f"the tail needs a stage before it; got {text!r}")
     return tuple(stages)
+
+
+def _usual(n: int, *, tail: bool, tries: bool) -> str:
+    """The stages of training on n rows where none are named."""
+    first = "8x2000,12x8000," if n > SMALL else "8x2000,"
+    if not tail:
+        return first + ("20xmost,24xmost@0.5,8xall" if tries else "40xall")
+    if n > MIDDLING:
+        return first + "1000xtail"
+    if n > SMALL:
+        return first + ("40xmost,20xmost@0.9,8xall" if tries else "40xall")
+    return first + "56xall"
 
 
 def held_out(stages: Sequence[Stage], n: int) -> int:

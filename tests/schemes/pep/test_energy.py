@@ -250,6 +250,25 @@ def test_the_tilted_integral_is_that_of_the_trapezoid_rule(power, likelihood):
         assert found.e[i] == pytest.approx(np.log(np.trapezoid(p, f)) / power, abs=1e-8)
 
 
+@pytest.mark.parametrize("power", [0.25, 0.5, 1.0])
+@pytest.mark.parametrize("count", [0, 1, 30, 1000, 100_000])
+def test_so_it_is_for_counts_of_any_size(power, count):
+    spread = np.array([0.01, 0.3, 1.0])
+    mean, y = np.log(count + 0.5) + np.array([1.0, 0.0, -2.0]) * np.sqrt(spread), np.full(3, count)
+    found = tilted(Poisson(), y, Cavity(np.ones(3), mean, spread, spread), power=power)
+    for i in range(3):
+        f = mean[i] + np.sqrt(spread[i]) * np.linspace(-12, 12, 400_001)
+        p = power * Poisson().log_density(np.full(f.shape, count), f) + norm(mean[i], np.sqrt(spread[i])).logpdf(f)
+        top = p.max()
+        p = np.exp(p - top)
+        whole = np.trapezoid(p, f)
+        slope = count - np.exp(f)
+        assert found.e[i] == pytest.approx((np.log(whole) + top) / power, rel=2e-6, abs=2e-6)
+        assert found.g[i] == pytest.approx(np.trapezoid(p * slope, f) / whole, rel=2e-6, abs=2e-6)
+        by_var = np.trapezoid(p * slope * (f - mean[i]), f) / whole / (2 * spread[i])
+        assert found.h[i] == pytest.approx(by_var, rel=2e-6, abs=2e-6)
+
+
 def test_clipped_rows_are_integrated_with_more_nodes_and_counted():
     y, mean, var = np.array([1, 1]), np.array([-20.0, 0.3]), np.array([400.0, 1.0])
     at = Cavity(np.ones(2), mean, var, var)

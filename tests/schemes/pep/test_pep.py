@@ -53,8 +53,11 @@ def test_no_other_power_is_tried_for_one_that_was_asked_for():
     assert parse_stages(None, 60_000, tail=False, tries=False)[-1] == Stage(40, None)
 
 
-def test_several_classes_have_fewer_evaluations():
-    assert parse_stages(None, 500, tail=False) == (Stage(48, None),)
+def test_several_classes_begin_at_one_power_and_try_another():
+    last = (Stage(20, None, most=True), Stage(24, None, most=True, power=0.5), Stage(8, None))
+    assert parse_stages(None, 500, tail=False) == (Stage(8, None), *last)
+    assert parse_stages(None, 20_000, tail=False) == (Stage(8, 2000), Stage(12, 8000), *last)
+    assert parse_stages(None, 500, tail=False, tries=False) == (Stage(48, None),)
 
 
 @pytest.mark.parametrize(
@@ -387,6 +390,28 @@ def test_counts_are_learned_with_their_mean(fit, likelihood):
     assert nll < plain - 0.5
 
 
+@pytest.mark.parametrize("level", [5.0, 9.0, 12.0])
+def test_large_counts_are_learned_as_small_ones_are(fit, level):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    intensity = np.exp(level + np.sin(2 * X[:, 0]))
+    y = rng.poisson(intensity)
+    found = fit(small(max_iterations=60), X[:200], y[:200], task="count", classes=0)
+    assert found.bound < 0.0  # no probability of a count is above 1
+    assert np.median(np.abs(found.posterior.predict(X[200:]).point / intensity[200:] - 1.0)) < 0.1
+
+
+def test_float32_would_not_do_for_large_counts(fit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = rng.poisson(np.exp(12.0 + np.sin(2 * X[:, 0])))
+    single, double = (
+        fit(small(max_iterations=20, precision=name), X, y, task="count", classes=0).bound
+        for name in ("single", "double")
+    )
+    assert single == double
+
+
 def test_ordered_categories_are_learned_with_their_edges(fit):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
@@ -509,6 +534,16 @@ def test_classes_that_are_absent_or_alone_are_no_failure(fit, clusters, power):
     for labels in (np.zeros(60, dtype=int), np.where(y == 2, 0, y)):
         found = fit(small(max_iterations=10, power=power), X, labels, classes=3)
         assert np.isfinite(found.posterior.score(X, labels).log_density).all()
+
+
+def test_with_several_classes_noise_is_not_learned(fit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 4))
+    y = rng.integers(3, size=700)
+    found = fit(PEP(inducing="50"), X[:300], y[:300], task="multiclass", classes=3)
+    nll = -found.posterior.score(X[300:], y[300:]).log_density.mean()
+    assert nll < np.log(3.0) + 0.1  # 1.35 at power 1/2 alone
+    assert found.facts["power"] == 1.0
 
 
 def test_several_classes_have_no_tail(fit, clusters):
