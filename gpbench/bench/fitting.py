@@ -6,45 +6,24 @@ same way, give the same model as there.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from gpbench.bench.cell import SplitSpec, generator
+from gpbench.bench.cell import Limits, SplitSpec, generator
 from gpbench.bench.choices import check_likelihoods, learned_of
+from gpbench.bench.clock import Clock
 from gpbench.bench.runner import as_fit
+from gpbench.bench.trace import Watcher
 from gpbench.errors import UsageError
 from gpbench.model.inducing import InducingRule
-from gpbench.schemes.base import StopTraining
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gpbench.bench.choices import Choice
     from gpbench.model.rows import Rows
-    from gpbench.schemes.base import Fit, Step
+    from gpbench.schemes.base import Fit
 
 __all__ = ["fit_rows"]
-
-
-class _Limit:
-    """Ends training after so many processor seconds."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._end = None if seconds is None else time.process_time() + seconds
-
-    def __call__(self, step: Step) -> None:  # noqa: ARG002 - that there was one is enough
-        self.check()
-
-    def check(self) -> None:
-        """For steps that are long.
-
-        Raises
-        ------
-        StopTraining
-            The time is up.
-        """
-        if self._end is not None and time.process_time() > self._end:
-            raise StopTraining
 
 
 def fit_rows(
@@ -63,15 +42,17 @@ def fit_rows(
         0 for counts.
     seed : int
     seconds : float or None
-        Processor seconds at most.
+        Processor seconds at most, counted as those of a cell are: of a rival in its own process, and without its
+        start-up.
 
     Raises
     ------
     UsageError
-        The method cannot do the task, or there are fewer rows than inducing points.
+        The method cannot do the task, there are fewer rows than inducing points, or the seconds are no limit.
     GpbenchError
         From the scheme.
     """
+    watcher = Watcher(Clock(), None, limits=Limits(seconds=seconds))
     choice.method.check_task(task, "these rows")
     choice.method.ready()
     scheme = choice.method.build(choice.settings)
@@ -90,6 +71,7 @@ def fit_rows(
             rule.number(len(y))  # before anything is computed
         except UsageError as error:
             raise UsageError(f"method {choice.method.id}: {error}") from None
+    watcher.begin()
     fitted: Any = scheme.fit(
         X,
         y,
@@ -97,6 +79,7 @@ def fit_rows(
         likelihood=likelihood,
         classes=classes,
         rng=generator(seed, index=0),
-        on_step=_Limit(seconds),
+        on_step=watcher,
     )
+    watcher.end()
     return as_fit(fitted)
