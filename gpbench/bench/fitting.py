@@ -8,22 +8,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpbench.bench.cell import Limits, SplitSpec, generator
 from gpbench.bench.choices import check_likelihoods, learned_of
 from gpbench.bench.clock import Clock
 from gpbench.bench.runner import as_fit
 from gpbench.bench.trace import Watcher
-from gpbench.errors import UsageError
+from gpbench.data.splits import check_seed
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model.inducing import InducingRule
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from gpbench.bench.choices import Choice
     from gpbench.model.rows import Rows
     from gpbench.schemes.base import Fit
 
-__all__ = ["fit_rows"]
+__all__ = ["check_finite", "fit_rows"]
+
+_NAMED = 4
 
 
 def fit_rows(
@@ -48,10 +55,11 @@ def fit_rows(
     Raises
     ------
     UsageError
-        The method cannot do the task, there are fewer rows than inducing points, or the seconds are no limit.
+        The method cannot do the task, there are fewer rows than inducing points, or seed or seconds are none.
     GpbenchError
         From the scheme.
     """
+    check_seed(seed)
     watcher = Watcher(Clock(), None, limits=Limits(seconds=seconds))
     choice.method.check_task(task, "these rows")
     choice.method.ready()
@@ -83,3 +91,29 @@ def fit_rows(
     )
     watcher.end()
     return as_fit(fitted)
+
+
+def check_finite(*predicted: npt.NDArray[Any], row: Callable[[int], str]) -> None:
+    """See that what a model says of new rows are numbers, as those of a cell's test rows must be.
+
+    Parameters
+    ----------
+    *predicted : (n,) or (n, k)
+        Probabilities or means; mean and variance of latent functions.
+    row : callable
+        Names the row of a number, for the message.
+
+    Raises
+    ------
+    NumericalError
+        Some are not finite; the message names the first row of them.
+    """
+    for values in predicted:
+        fits = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+        if not fits.all():
+            first = int(np.argmin(fits))
+            got = ", ".join(f"{value:g}" for value in np.ravel(values[first])[:_NAMED])
+            raise NumericalError(
+                f"the predictions must be finite; got {got} for {row(first)}, whose inputs may be too large "
+                f"({int((~fits).sum())} of {len(values)} rows are not)"
+            )
