@@ -191,6 +191,34 @@ def test_predictions_that_are_not_finite_are_refused_and_nothing_is_written(invo
     assert not (tmp_path / "p.csv").exists()
 
 
+def test_a_file_that_is_read_is_not_written_over(invoke, tmp_path):
+    customers(gaps=False).to_csv("rows.csv", index=False)
+    Path("link.csv").symlink_to("rows.csv")
+    Path("hard.csv").hardlink_to("rows.csv")
+    table = Path("rows.csv").read_bytes()
+    Path("table.gpb").write_bytes(table)
+    fit = ("fit", "--target", "churn", "-m", "linear")
+    for words in (
+        ("rows.csv", "-o", "rows.csv"),
+        ("rows.csv", "-o", tmp_path / "link.csv"),
+        ("./link.csv", "-o", "rows.csv"),
+        ("rows.csv", "-o", "hard.csv"),
+        ("table.gpb", "--file-format", "csv"),  # the model's name by default
+    ):
+        assert "--output expects another file than those that are read" in invoke(*fit, *words, code=2).stderr
+    invoke(*fit, "rows.csv", "-o", "m.csv")  # a name that can be a table's, too
+    model = Path("m.csv").read_bytes()
+    for words in (("m.csv", "rows.csv", "-o", "link.csv"), ("m.csv", "rows.csv", "-o", "m.csv")):
+        assert "another file than those that are read" in invoke("predict", *words, code=2).stderr
+    Path("rows.svg").write_bytes(table)
+    run = ("run", "-m", "linear", "-d", "rows.svg", "--target", "churn", "--file-format", "csv", "--plot", "rows.svg")
+    assert "--plot expects another file than those that are read" in invoke(*run, code=2).stderr
+    assert Path("m.csv").read_bytes() == model
+    for name in ("rows.csv", "link.csv", "hard.csv", "table.gpb", "rows.svg"):
+        assert Path(name).read_bytes() == table
+    invoke(*fit, "rows.csv", "-o", "m.csv")  # an older model is
+
+
 def changed(source, target, **changes):
     """A model's file with another JSON part."""
     with np.load(source, allow_pickle=False) as found:
