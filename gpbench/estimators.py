@@ -12,6 +12,7 @@ Inputs are scaled as ``gpbench run`` scales them, so that the same rows and seed
 from __future__ import annotations
 
 from contextlib import nullcontext
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,11 +21,13 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from gpbench.bench.choices import Choice, origin_of
-from gpbench.bench.fitting import fit_rows
+from gpbench.bench.fitting import check_finite, fit_rows
 from gpbench.bench.methods import method as method_of
-from gpbench.bench.resources import one_pool_size
+from gpbench.bench.resources import check_threads, one_pool_size
+from gpbench.data.dataset import MAX_COUNT
 from gpbench.data.scaling import Scaling, scaling_of
 from gpbench.errors import DataError, PluginError, UsageError, unknown_name
+from gpbench.typed import shortened
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -118,6 +121,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         ------
         Refused
             The method is no Gaussian process.
+        NumericalError
+            The values of a row are not finite.
         """
         rows = self._rows(X)
         latent = getattr(self.posterior_, "latent", None)
@@ -125,6 +130,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             raise Refused(f"method {self.method} has no latent functions")
         with self._pools():
             found: tuple[Array, Array] = latent(rows)
+        check_finite(*found, row=_row)
         return found
 
     def _method(self) -> Method:
@@ -152,7 +158,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def _train(self, X: Array, y: npt.NDArray[Any], *, task: str, classes: int) -> None:
         try:
             method = self._method()
-            known, given = method.settings(), dict(self._settings)
+            known, given = method.settings(), {name: _plain(value) for name, value in self._settings.items()}
             default = known["inducing"].default if "inducing" in known else ""
             # Few rows are no reason to refuse a default, which scikit-learn's clones name as the text that it is; a
             # number is what the user asked for.
@@ -171,7 +177,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
                     task=task,
                     classes=classes,
                     seed=_seed(self.random_state),
-                    seconds=self.max_seconds,
+                    seconds=_plain(self.max_seconds),
                 )
         except (UsageError, DataError) as error:
             raise Refused(str(error)) from error
@@ -189,10 +195,15 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def _predict(self, X: Any) -> Prediction:
         rows = self._rows(X)
         with self._pools():
-            return self.posterior_.predict(rows)
+            found: Prediction = self.posterior_.predict(rows)
+        check_finite(found.values, row=_row)
+        return found
 
     def _pools(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.threads is None else one_pool_size(self.threads)
+        try:
+            return nullcontext() if self.threads is None else one_pool_size(check_threads(self.threads))
+        except UsageError as error:
+            raise Refused(str(error)) from None
 
     def _refuse(self, others: dict[str, Any]) -> None:
         for name in others:
@@ -205,27 +216,40 @@ class _Classes(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """Prediction of classes."""
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The most probable class of each row of X (n, d)."""
+        """The most probable class of each row of X (n, d); raises as :meth:`predict_proba`."""
         point = self._predict(X).point
         return np.asarray(self.classes_[point])
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities (n, C), in the order of ``classes_``."""
+        """Probabilities (n, C), in the order of ``classes_``.
+
+        Raises
+        ------
+        NumericalError
+            Those of a row are not finite, as of inputs whose squares overflow.
+        """
         found = self._predict(X).probabilities
         assert found is not None
         return found
 
     def decision_function(self, X: Any) -> Array:
-        """Log odds (n,) of the second of two classes; log probabilities (n, C) of more."""
+        """Log odds (n,) of the second of two classes; log probabilities (n, C) of more; raises as they do."""
         log_p = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
         return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
 
     def _fit_classes(self, X: Any, y: Any, *, ordinal: bool) -> Self:
         if y is None:  # scikit-learn's words for it
             raise Refused(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        levels = None
+        if ordinal:
+            y, levels = _ordered(y)
         X, y = validate_data(self, X, y, dtype=np.float64, order="C")
         check_classification_targets(y)
+        if ordinal:
+            _check_order(y)
         classes, codes = np.unique(y, return_inverse=True)
+        if levels is not None:
+            classes = levels[classes]
         if len(classes) < 2:
             raise Refused(f"{type(self).__name__} needs two classes or more; got one class, {classes[0]!r}")
         task = "ordinal" if ordinal else "binary" if len(classes) == 2 else "multiclass"
@@ -277,7 +301,7 @@ class GPClassifier(_Classes):
         Raises
         ------
         Refused
-            Sample weights, one class, more classes or fewer rows than the method can do, or a setting's value.
+            Sample weights, one class, more classes or fewer rows than the method can do, or the value of a parameter.
         NumericalError
             Training broke down past every remedy.
         """
@@ -291,10 +315,22 @@ class GPClassifier(_Classes):
 
 
 class GPOrdinal(_Classes):
-    """Classes that have an order, that of ``numpy.unique``; parameters and attributes as of :class:`GPClassifier`."""
+    """Classes that have an order: numbers, or the categories of an ordered pandas categorical.
+
+    Parameters and attributes as of :class:`GPClassifier`; ``classes_`` is in that order. Texts are refused, since
+    nothing says that low comes before medium and that before high.
+    """
 
     def fit(self, X: Any, y: Any = None, **others: Any) -> Self:
-        """Train on rows X (n, d) with ordered classes y (n,); raises as :meth:`GPClassifier.fit`."""
+        """Train on rows X (n, d) with ordered classes y (n,).
+
+        Raises
+        ------
+        Refused
+            Classes without an order, and as :meth:`GPClassifier.fit`.
+        NumericalError
+            Training broke down past every remedy.
+        """
         self._refuse(others)
         return self._fit_classes(X, y, ordinal=True)
 
@@ -308,27 +344,93 @@ class GPCounts(RegressorMixin, _Estimator):  # type: ignore[misc]
         Raises
         ------
         Refused
-            Sample weights, targets that are no counts, or what the method cannot do.
+            Sample weights, targets that are no counts, what the method cannot do, or the value of a parameter.
         NumericalError
             Training broke down past every remedy.
         """
         self._refuse(others)
         if y is None:
             raise Refused("This GPCounts estimator requires y to be passed, but the target y is None.")
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True)
-        if (np.asarray(y) < 0).any() or (np.asarray(y) != np.floor(y)).any():
-            raise Refused("GPCounts needs targets 0, 1, 2 ...; got others")
-        self._train(X, np.asarray(y).astype(np.int64), task="count", classes=0)
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
+        self._train(X, _counts(y), task="count", classes=0)
         return self
 
     def predict(self, X: Any) -> Array:
-        """Predictive mean (n,) of the count at each row of X (n, d)."""
+        """Predictive mean (n,) of the count at each row of X (n, d).
+
+        Raises
+        ------
+        NumericalError
+            That of a row is not finite.
+        """
         return np.asarray(self._predict(X).point)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def _ordered(y: Any) -> tuple[Any, npt.NDArray[Any] | None]:
+    """Of an ordered pandas categorical the codes and the categories; anything else as it is."""
+    dtype: Any = getattr(y, "dtype", None)
+    if not getattr(dtype, "ordered", False):
+        return y, None
+    codes = np.asarray(y.cat.codes if hasattr(y, "cat") else y.codes)
+    if (codes < 0).any():
+        raise Refused(f"GPOrdinal needs a class for each row; row {int(np.argmax(codes < 0))} has none")
+    return codes, np.asarray(dtype.categories)
+
+
+def _check_order(y: npt.NDArray[Any]) -> None:
+    """See that targets have an order of their own.
+
+    Raises
+    ------
+    Refused
+        One is no number.
+    """
+    numbers = np.array([y.dtype.kind in "iufb" or isinstance(each, Real) for each in y])
+    if not numbers.all():
+        row = int(np.argmin(numbers))
+        raise Refused(
+            "GPOrdinal needs classes whose order is known: numbers such as 0, 1, 2, or an ordered pandas categorical, "
+            f"pandas.Categorical(y, categories=[lowest, ..., highest], ordered=True); got {_word(y[row])} in row {row}"
+        )
+
+
+def _counts(y: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Targets as counts, held to what a file's are.
+
+    Raises
+    ------
+    Refused
+        One is none; the message says which.
+    """
+    if y.dtype.kind in "iufb":
+        fits = (y >= 0) & (y <= MAX_COUNT) & (y == np.floor(y))
+    else:
+        fits = np.array(
+            [isinstance(each, Real) and 0 <= float(each) <= MAX_COUNT and float(each).is_integer() for each in y]
+        )
+    if not fits.all():
+        row = int(np.argmin(fits))
+        raise Refused(f"GPCounts needs targets 0, 1, 2 ..., 2^53 at most; got {_word(y[row])} in row {row}")
+    return y.astype(np.int64)
+
+
+def _row(number: int) -> str:
+    return f"row {number} of X"
+
+
+def _word(value: Any) -> str:
+    """A value as it was given, for messages: numpy's own numbers as plain ones."""
+    return shortened(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as Python's, which is what methods and limits take."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _seed(state: Any) -> int:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.cell import Limits, SplitSpec
 from gpbench.bench.choices import check_likelihoods
+from gpbench.bench.resources import check_threads
 from gpbench.bench.runner import Bounds, Task
 from gpbench.bench.sources import Source, drawn, opened
-from gpbench.data.splits import Protocol
+from gpbench.data.splits import Protocol, check_seed
 from gpbench.errors import UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.settings import KernelSettings
@@ -81,10 +82,8 @@ def expand(request: Request, progress: Progress | None = None) -> list[Task]:
     DataError
         A data set cannot be had or read.
     """
-    if request.seed < 0:
-        raise UsageError(f"the seed must be an integer >= 0; got {request.seed}")
-    if request.threads < 1:
-        raise UsageError(f"the number of threads must be at least 1; got {request.threads}")
+    check_seed(request.seed)
+    check_threads(request.threads)
     protocol = Protocol.parse(request.split)
     for choice in request.choices:
         choice.method.build(choice.settings)  # settings that contradict one another are said before data are fetched

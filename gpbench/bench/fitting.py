@@ -6,45 +6,31 @@ same way, give the same model as there.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from gpbench.bench.cell import SplitSpec, generator
+import numpy as np
+
+from gpbench.bench.cell import Limits, SplitSpec, generator
 from gpbench.bench.choices import check_likelihoods, learned_of
+from gpbench.bench.clock import Clock
 from gpbench.bench.runner import as_fit
-from gpbench.errors import UsageError
+from gpbench.bench.trace import Watcher
+from gpbench.data.splits import check_seed
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model.inducing import InducingRule
-from gpbench.schemes.base import StopTraining
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from gpbench.bench.choices import Choice
     from gpbench.model.rows import Rows
-    from gpbench.schemes.base import Fit, Step
+    from gpbench.schemes.base import Fit
 
-__all__ = ["fit_rows"]
+__all__ = ["check_finite", "fit_rows"]
 
-
-class _Limit:
-    """Ends training after so many processor seconds."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._end = None if seconds is None else time.process_time() + seconds
-
-    def __call__(self, step: Step) -> None:  # noqa: ARG002 - that there was one is enough
-        self.check()
-
-    def check(self) -> None:
-        """For steps that are long.
-
-        Raises
-        ------
-        StopTraining
-            The time is up.
-        """
-        if self._end is not None and time.process_time() > self._end:
-            raise StopTraining
+_NAMED = 4
 
 
 def fit_rows(
@@ -63,15 +49,18 @@ def fit_rows(
         0 for counts.
     seed : int
     seconds : float or None
-        Processor seconds at most.
+        Processor seconds at most, counted as those of a cell are: of a rival in its own process, and without its
+        start-up.
 
     Raises
     ------
     UsageError
-        The method cannot do the task, or there are fewer rows than inducing points.
+        The method cannot do the task, there are fewer rows than inducing points, or seed or seconds are none.
     GpbenchError
         From the scheme.
     """
+    check_seed(seed)
+    watcher = Watcher(Clock(), None, limits=Limits(seconds=seconds))
     choice.method.check_task(task, "these rows")
     choice.method.ready()
     scheme = choice.method.build(choice.settings)
@@ -90,6 +79,7 @@ def fit_rows(
             rule.number(len(y))  # before anything is computed
         except UsageError as error:
             raise UsageError(f"method {choice.method.id}: {error}") from None
+    watcher.begin()
     fitted: Any = scheme.fit(
         X,
         y,
@@ -97,6 +87,33 @@ def fit_rows(
         likelihood=likelihood,
         classes=classes,
         rng=generator(seed, index=0),
-        on_step=_Limit(seconds),
+        on_step=watcher,
     )
+    watcher.end()
     return as_fit(fitted)
+
+
+def check_finite(*predicted: npt.NDArray[Any], row: Callable[[int], str]) -> None:
+    """See that what a model says of new rows are numbers, as those of a cell's test rows must be.
+
+    Parameters
+    ----------
+    *predicted : (n,) or (n, k)
+        Probabilities or means; mean and variance of latent functions.
+    row : callable
+        Names the row of a number, for the message.
+
+    Raises
+    ------
+    NumericalError
+        Some are not finite; the message names the first row of them.
+    """
+    for values in predicted:
+        fits = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+        if not fits.all():
+            first = int(np.argmin(fits))
+            got = ", ".join(f"{value:g}" for value in np.ravel(values[first])[:_NAMED])
+            raise NumericalError(
+                f"the predictions must be finite; got {got} for {row(first)}, whose inputs may be too large "
+                f"({int((~fits).sum())} of {len(values)} rows are not)"
+            )

@@ -19,12 +19,28 @@ import psutil
 import scipy.linalg
 from threadpoolctl import ThreadpoolController
 
+from gpbench.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["bounded_memory", "can_bound_memory", "one_pool_size", "peak_rss_mb", "pools", "reset_peak"]
+__all__ = ["bounded_memory", "can_bound_memory", "check_threads", "one_pool_size", "peak_rss_mb", "pools", "reset_peak"]
 
 _STATUS = Path("/proc/self/status")
+
+
+def check_threads(threads: Any) -> int:
+    """A number of threads, numpy's too, as the pools take it.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
+    whole = isinstance(threads, int | np.integer) and not isinstance(threads, bool)
+    if not whole or threads < 1:
+        raise UsageError(f"the number of threads must be at least 1; got {threads!r}")
+    return int(threads)
 
 
 @contextmanager

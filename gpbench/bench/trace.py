@@ -79,8 +79,9 @@ class Watcher:
     ----------
     clock : Clock
         Running while the scheme trains; see :meth:`begin` and :meth:`end`.
-    evaluate : callable
-        Posterior -> (NLL, error) on the test rows; called with the clock stopped.
+    evaluate : callable or None
+        Posterior -> (NLL, error) on the test rows; called with the clock stopped. None where there are no test rows:
+        the watcher then holds training to its limits and nothing else, and the trace stays empty.
     limits : Limits
     grid : LogGrid
         Evaluations after the first step.
@@ -104,7 +105,7 @@ class Watcher:
     def __init__(
         self,
         clock: Clock,
-        evaluate: Callable[[Predictor], tuple[float, float]],
+        evaluate: Callable[[Predictor], tuple[float, float]] | None,
         *,
         limits: Limits,
         grid: LogGrid | None = None,
@@ -227,6 +228,8 @@ class Watcher:
         if seconds >= self._seconds:
             self.stopped_by = "seconds"
             raise StopTraining
+        if self._evaluate is None:
+            return
         nll, error = self._evaluate(step.posterior())
         self.trace.add(seconds=seconds, iteration=step.iteration, nll=nll, error=error, bound=step.bound)
 

@@ -24,7 +24,7 @@ import numpy as np
 
 import gpbench
 from gpbench.bench.expand import check_inducing
-from gpbench.bench.fitting import fit_rows
+from gpbench.bench.fitting import check_finite, fit_rows
 from gpbench.bench.methods import methods
 from gpbench.data.catalogue import task_of
 from gpbench.data.record import Preparation, fitted
@@ -157,11 +157,14 @@ class Trained:
         ------
         UsageError
             Latent values of a model that has none.
+        NumericalError
+            What is predicted of a row is not finite, as of inputs whose squares overflow; names its line.
         """
         if latent and not hasattr(self.posterior, "latent"):
             raise UsageError(f"method {self.method} has no latent functions")
         found = self.posterior.predict(rows.X)
         values = self.posterior.latent(rows.X) if latent else None  # type: ignore[attr-defined]  # seen above
+        check_finite(found.values, *(values or ()), row=lambda number: f"line {rows.numbers[number]} of the new rows")
         if found.probabilities is None:
             return Predicted(found.point, None, values)
         return Predicted(np.array(self.preparation.classes)[found.point], found.probabilities, values)

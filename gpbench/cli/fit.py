@@ -82,22 +82,23 @@ def command(
     from gpbench.bench.cell import Limits  # noqa: PLC0415
     from gpbench.bench.choices import choose, parse_assignments  # noqa: PLC0415
     from gpbench.bench.methods import method  # noqa: PLC0415
-    from gpbench.bench.resources import one_pool_size  # noqa: PLC0415
-    from gpbench.bench.sources import decisions, opened, sources  # noqa: PLC0415
+    from gpbench.bench.resources import check_threads, one_pool_size  # noqa: PLC0415
+    from gpbench.bench.sources import FileSource, decisions, opened, sources  # noqa: PLC0415
     from gpbench.bench.trained import Trained  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.errors import UsageError  # noqa: PLC0415
-    from gpbench.report.files import check_folder  # noqa: PLC0415
+    from gpbench.data.splits import check_seed  # noqa: PLC0415
+    from gpbench.report.files import check_apart, check_folder  # noqa: PLC0415
     from gpbench.terminal import Meter  # noqa: PLC0415
 
-    if threads < 1:
-        raise UsageError(f"--threads expects 1 or more; got {threads}")
+    check_threads(threads)
+    check_seed(seed)
     limits = Limits(seconds=max_seconds)
     flags = {"inducing": inducing, "batch_size": batch_size, "kernel": kernel, "likelihood": likelihood}
     (choice,) = choose([method(name)], flags, assignments=parse_assignments(assignments))
     places = sources((file,), load_config(), options=options_of(**reading), argument="FILE")
     path = output or Path(Path(file).name).with_suffix(".gpb")
     check_folder(path, what="the model")
+    check_apart(path, (place.path for place in places if isinstance(place, FileSource)))
     with closing(Meter()) as meter:
         dataset = opened(places[0], meter)
     for words in decisions(places):

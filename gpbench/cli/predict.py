@@ -50,13 +50,14 @@ def command(
     from gpbench.data.newrows import read_new_rows  # noqa: PLC0415
     from gpbench.data.options import FileOptions  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
-    from gpbench.report.files import check_folder  # noqa: PLC0415
+    from gpbench.report.files import check_apart, check_folder  # noqa: PLC0415
     from gpbench.report.predictions import FORMATS, frame_of, write_frame  # noqa: PLC0415
 
     if output is not None and output.suffix.lower() not in FORMATS:
         raise UsageError(f"--output expects a name that ends in {' or '.join(FORMATS)}; got {output}")
     if output is not None:
         check_folder(output, what="the predictions")
+        check_apart(output, (Path(model), new))
     path = Path(model)
     trained = trained_of(path) if path.exists() else trained_in(Store(load_config().store), model)
     options = FileOptions(

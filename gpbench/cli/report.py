@@ -103,9 +103,11 @@ def command(
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
     from gpbench.bench.metrics import metrics as metric_ids  # noqa: PLC0415
-    from gpbench.bench.plan.read import is_plan  # noqa: PLC0415
+    from gpbench.bench.plan.read import is_plan, plan_file  # noqa: PLC0415
+    from gpbench.bench.reference import reference_files  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
+    from gpbench.report.files import check_apart  # noqa: PLC0415
     from gpbench.report.publish import publish  # noqa: PLC0415
     from gpbench.report.scores import SCORED  # noqa: PLC0415
     from gpbench.report.sources import (  # noqa: PLC0415
@@ -120,6 +122,9 @@ def command(
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
     from gpbench.report.tables.table import SHOWN, table  # noqa: PLC0415
 
+    if output is not None and not output.is_dir():
+        plans = (plan_file(str(run)) for run in runs)
+        check_apart(output, (*runs, *plans, load_config().store, *reference_files()))
     if claims:
         if runs or datasets or methods:
             raise UsageError("--claims is of all claims and of the store; expected no plan, runs, data sets or methods")

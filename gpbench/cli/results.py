@@ -46,13 +46,19 @@ def command(
     gpbench results -d german --format csv
     gpbench results hensman2015/table1 --methods EP
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
-    from gpbench.errors import UsageError  # noqa: PLC0415  # heavy imports wait until the command is called
-    from gpbench.report.files import write_atomically  # noqa: PLC0415
+    # Heavy imports wait until the command is called.
+    from gpbench.bench.plan.read import plan_file  # noqa: PLC0415
+    from gpbench.bench.reference import reference_files  # noqa: PLC0415
+    from gpbench.config import load_config  # noqa: PLC0415
+    from gpbench.errors import UsageError  # noqa: PLC0415
+    from gpbench.report.files import check_apart, write_atomically  # noqa: PLC0415
     from gpbench.report.results import all_results, plan_results, results_csv, results_parquet  # noqa: PLC0415
 
     form = form or ("parquet" if output is not None and output.suffix.lower() == ".parquet" else "csv")
     if form == "parquet" and output is None:
         raise UsageError("--format parquet expects --output FILE")
+    if output is not None:
+        check_apart(output, (load_config().store, *reference_files(), *((plan_file(plan),) if plan else ())))
     if plan is None:
         found = all_results(datasets=datasets, methods=methods, fresh=fresh, traces=traces)
     else:

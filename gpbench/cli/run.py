@@ -114,7 +114,7 @@ def command(
     from gpbench.bench.methods import method  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
     from gpbench.bench.runner import Bounds  # noqa: PLC0415
-    from gpbench.bench.sources import decisions  # noqa: PLC0415
+    from gpbench.bench.sources import FileSource, decisions  # noqa: PLC0415
     from gpbench.bench.sources import sources as sources_of  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.bench.sweep import sweep  # noqa: PLC0415
@@ -127,7 +127,7 @@ def command(
 
     if plot is not None:
         from gpbench.report.figures.curves import save_curves  # noqa: PLC0415  # matplotlib is heavy
-        from gpbench.report.files import PICTURES  # noqa: PLC0415
+        from gpbench.report.files import PICTURES, check_apart  # noqa: PLC0415
 
         if plot.suffix.lower() not in PICTURES:  # before anything runs
             raise UsageError(f"--plot expects a name that ends in {', '.join(PICTURES)}; got {plot}")
@@ -147,6 +147,8 @@ def command(
         jobs=at_once,
         bounds=Bounds(hard_seconds=hard_limit, memory_mb=memory_limit),
     )
+    if plot is not None:
+        check_apart(plot, (place.path for place in request.sources if isinstance(place, FileSource)), flag="--plot")
     store = Store(config.store)
     with closing(Meter()) as meter:
         tasks = expand(request, meter)

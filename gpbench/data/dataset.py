@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from gpbench.data.record import Preparation
 
-__all__ = ["TASKS", "Dataset", "content_checksum", "dataset_from_arrays"]
+__all__ = ["MAX_COUNT", "TASKS", "Dataset", "content_checksum", "dataset_from_arrays"]
 
 TASKS = ("binary", "multiclass", "count", "ordinal")
+MAX_COUNT = 2**53
+"""Counts beyond are not told apart by float64, which files give and likelihoods compute with."""
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

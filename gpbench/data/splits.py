@@ -25,7 +25,7 @@ from gpbench.errors import UsageError, unknown_name
 if TYPE_CHECKING:
     from gpbench.data.dataset import Dataset
 
-__all__ = ["PROTOCOLS", "Protocol", "Split"]
+__all__ = ["PROTOCOLS", "Protocol", "Split", "check_seed"]
 
 PROTOCOLS = {
     "folds": "folds:10",
@@ -220,8 +220,7 @@ class Protocol:
         count = self.count(dataset)
         if not 0 <= index < count:
             raise UsageError(f"split {self.text} of {dataset.id} has the indices 0..{count - 1}; got {index}")
-        if seed < 0:
-            raise UsageError(f"a seed must be at least 0; got {seed}")
+        check_seed(seed)
         for kind, limit in (("test", test_rows), ("training", train_rows)):
             if limit is not None and limit < 1:
                 raise UsageError(f"the limit of {kind} rows must be at least 1; got {limit}")
@@ -268,6 +267,18 @@ class Protocol:
                 "at least one row must test and one must train"
             )
         return rows
+
+
+def check_seed(seed: int) -> None:
+    """See that a seed is one, before numpy says so in its own words.
+
+    Raises
+    ------
+    UsageError
+        It is negative.
+    """
+    if seed < 0:
+        raise UsageError(f"the seed must be an integer >= 0; got {seed}")
 
 
 def _fold(dataset: Dataset, rows: Ints | None, index: int, *, count: int, seed: int) -> tuple[Ints, Ints]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from gpbench.data.dataset import MAX_COUNT
 from gpbench.data.formats.frames import place
 from gpbench.data.labels import LabelCoder, factor, final_classes, infer_task, plain
 from gpbench.errors import DataError
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from gpbench.data.recipe import Recipe
 
 __all__ = ["Targets", "equal_bins"]
-
-_MAX_COUNT = 2**53
 
 Ints = npt.NDArray[np.int64]
 
@@ -91,7 +90,7 @@ class Targets:
         wrong = ~np.isfinite(values)
         expected = "finite numbers"
         if self._recipe.task == "count":
-            wrong |= (values < 0) | (values != np.floor(values)) | (values > _MAX_COUNT)
+            wrong |= (values < 0) | (values != np.floor(values)) | (values > MAX_COUNT)
             expected = "counts 0, 1, 2, ..."
         if wrong.any():
             row = int(np.argmax(wrong))

@@ -69,6 +69,14 @@ def test_evaluates_the_first_step_and_then_on_the_grid(hands):
     assert watcher.trace.bound == [-1, -2, -20, -200]
 
 
+def test_without_test_rows_it_holds_to_limits_and_asks_for_no_posterior(hands):
+    watcher = Watcher(Clock(), None, limits=Limits(seconds=20.0))
+    watcher.begin()
+    with pytest.raises(StopTraining):
+        run(hands, watcher, steps=100, each=0.5)
+    assert (watcher.iteration, watcher.stopped_by, watcher.trace) == (40, "seconds", Trace())
+
+
 def test_evaluation_is_not_on_the_clock(hands):
     clock, watcher = a_watcher(hands, cost=1000.0)
     run(hands, watcher, steps=30, each=0.5)

@@ -161,6 +161,64 @@ def test_what_does_not_fit_is_named(invoke, tmp_path):
     assert "150 training rows, 500 inducing points; --inducing 150 fits" in said
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--seed", -1), "the seed must be an integer >= 0; got -1"),
+        (("--threads", 0), "the number of threads must be at least 1; got 0"),
+        (("--max-seconds", "nan"), "the limit on seconds must be a positive number; got nan"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_before_a_file_is_read(invoke, option, said):
+    Path("rows.csv").write_text("no table", encoding="utf-8")
+    assert invoke("fit", "rows.csv", *option, code=2).stderr == f"gpbench: {said}\n"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kernel", ["se", "linear-ard"])
+def test_predictions_that_are_not_finite_are_refused_and_nothing_is_written(invoke, tmp_path, kernel):
+    frame = customers(gaps=False).drop(columns="plan")
+    frame["usage"] /= 1e4  # 1e308 overflows when it is divided by its spread
+    frame.to_csv("rows.csv", index=False)
+    invoke("fit", "rows.csv", "--target", "churn", "--inducing", 5, "--kernel", kernel, "-o", "m.gpb", "--seed", 1,
+           "--set", "max_iterations=20")  # fmt: skip
+    frame.loc[[3, 5], "usage"] = 1e308
+    frame.to_csv("wide.csv", index=False)
+    for words in ((), ("--latent",), ("-o", "p.csv")):
+        result = invoke("predict", "m.gpb", "wide.csv", *words, code=1)
+        assert result.stdout == ""
+        assert re.search(r"gpbench: the predictions must be finite; got \S.* for line 5 of the new rows", result.stderr)
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_file_that_is_read_is_not_written_over(invoke, tmp_path):
+    customers(gaps=False).to_csv("rows.csv", index=False)
+    Path("link.csv").symlink_to("rows.csv")
+    Path("hard.csv").hardlink_to("rows.csv")
+    table = Path("rows.csv").read_bytes()
+    Path("table.gpb").write_bytes(table)
+    fit = ("fit", "--target", "churn", "-m", "linear")
+    for words in (
+        ("rows.csv", "-o", "rows.csv"),
+        ("rows.csv", "-o", tmp_path / "link.csv"),
+        ("./link.csv", "-o", "rows.csv"),
+        ("rows.csv", "-o", "hard.csv"),
+        ("table.gpb", "--file-format", "csv"),  # the model's name by default
+    ):
+        assert "--output expects another file than those that are read" in invoke(*fit, *words, code=2).stderr
+    invoke(*fit, "rows.csv", "-o", "m.csv")  # a name that can be a table's, too
+    model = Path("m.csv").read_bytes()
+    for words in (("m.csv", "rows.csv", "-o", "link.csv"), ("m.csv", "rows.csv", "-o", "m.csv")):
+        assert "another file than those that are read" in invoke("predict", *words, code=2).stderr
+    Path("rows.svg").write_bytes(table)
+    run = ("run", "-m", "linear", "-d", "rows.svg", "--target", "churn", "--file-format", "csv", "--plot", "rows.svg")
+    assert "--plot expects another file than those that are read" in invoke(*run, code=2).stderr
+    assert Path("m.csv").read_bytes() == model
+    for name in ("rows.csv", "link.csv", "hard.csv", "table.gpb", "rows.svg"):
+        assert Path(name).read_bytes() == table
+    invoke(*fit, "rows.csv", "-o", "m.csv")  # an older model is
+
+
 def changed(source, target, **changes):
     """A model's file with another JSON part."""
     with np.load(source, allow_pickle=False) as found:

@@ -213,6 +213,29 @@ def test_a_plan_s_cells_bear_the_labels_of_its_table(place):
     assert pd.read_parquet("some.parquet")["method_label"].tolist() == ["linear"] * 2
 
 
+def test_what_is_read_is_not_written_over(place):
+    printed = call("run", "-m", "linear", "-d", "ringnorm-gen:60", "--folds", "2", "--json").stdout
+    (place / "cells.txt").write_text(printed, encoding="utf-8")
+    (place / "link.csv").symlink_to("cells.txt")
+    cell = min((place / "results" / "runs").glob("*.json"))
+    stored = cell.read_bytes()
+    for words in (
+        ["results", "mine.toml", "--output", "mine.toml"],
+        ["results", "--output", cell],
+        ["report", "cells.txt", "--output", "cells.txt"],
+        ["report", "cells.txt", "--output", "link.csv"],
+        ["report", "results", "--format", "csv", "--output", cell],
+        ["report", "mine.toml", "--format", "csv", "--output", "mine.toml"],
+        ["report", "--claims", "--format", "csv", "--output", cell],
+    ):
+        assert "--output expects another file than those that are read" in call(*words, code=2).stderr
+    assert (place / "mine.toml").read_text() == PLAN
+    assert (place / "cells.txt").read_text(encoding="utf-8") == printed
+    assert cell.read_bytes() == stored
+    for _ in range(2):  # what they wrote before is no input
+        call("report", "results", "--output", "results/runs/table.csv")
+
+
 def test_a_damaged_cell_of_a_plan_is_said_once(place):
     call("reproduce", "mine.toml")
     damaged = min((place / "results" / "runs").glob("*.json"))

@@ -261,7 +261,7 @@ def test_numbers_out_of_range():
     protocol, dataset = Protocol.parse("folds:3"), data(9)
     with pytest.raises(UsageError, match=r"has the indices 0\.\.2; got 3"):
         protocol.split(dataset, 3, seed=0)
-    with pytest.raises(UsageError, match="a seed must be at least 0; got -1"):
+    with pytest.raises(UsageError, match="the seed must be an integer >= 0; got -1"):
         protocol.split(dataset, 0, seed=-1)
     with pytest.raises(UsageError, match="the limit of test rows must be at least 1; got 0"):
         protocol.split(dataset, 0, seed=0, test_rows=0)

@@ -6,6 +6,7 @@ from scipy.linalg import cho_solve, cholesky
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
+import gpbench
 from gpbench.errors import UsageError
 from gpbench.peers.rivals import SklearnGPC
 
@@ -61,3 +62,9 @@ def test_more_rows_than_allowed_and_kernels_that_it_lacks(fitted, moons):
     with pytest.raises(UsageError, match="got linear-ard"):
         SklearnGPC(kernel="se-ard+linear-ard").likelihood_for("binary", 2)
     assert SklearnGPC().max_rows == 2000
+
+
+def test_the_estimator_s_limit_on_seconds_is_of_the_rival_s_process(moons):
+    X, y = moons(150)
+    model = gpbench.GPClassifier("sklearn-gpc", max_seconds=0.02, random_state=0).fit(X, y)
+    assert model.stopped_by_ == "seconds"

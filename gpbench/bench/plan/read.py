@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.methods import Method
 
-__all__ = ["PAPERS", "find_plan", "is_plan", "read_plan", "shipped"]
+__all__ = ["PAPERS", "find_plan", "is_plan", "plan_file", "read_plan", "shipped"]
 
 PAPERS = Path(model.__file__).parents[2] / "papers"
 """The plans that come with gpbench."""
@@ -57,13 +57,17 @@ def find_plan(name: str) -> Plan:
     UsageError
         There is none, or it is not right.
     """
-    known = shipped()
+    known, path = shipped(), plan_file(name)
     if name in known:
-        return read_plan(known[name], id=name)
-    path = Path(name).expanduser()
+        return read_plan(path, id=name)
     if path.suffix == ".toml" or path.is_file():
         return read_plan(path)
     raise unknown_name("plan", name, known)
+
+
+def plan_file(name: str) -> Path:
+    """The file that a plan's name means, whether or not there is one."""
+    return shipped().get(name) or Path(name).expanduser()
 
 
 def is_plan(name: str) -> bool:
