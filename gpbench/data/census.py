@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from gpbench.data.formats.frames import bare, place
+from gpbench.data.formats.frames import as_written, bare, place
 from gpbench.data.labels import factor, plain
 from gpbench.errors import DataError
 
@@ -69,10 +69,18 @@ class Census:
     ----------
     labels : Counter
         Values by their text, as long as there are not too many to be categories.
+    mixed : bool
+        Whether some blocks hold numbers, by whose values labels were counted, and others text: count again by text.
+
+    Notes
+    -----
+    With ``written``, labels are the text that stands in the file, also in blocks of numbers.
     """
 
-    def __init__(self, column: str, *, declared: bool = False) -> None:
+    def __init__(self, column: str, *, declared: bool = False, written: bool = False) -> None:
         self.column = column
+        self._written = written
+        self._kinds: set[bool] = set()
         self.labels: Counter[str] = Counter()
         self._declared = declared
         self._present = 0
@@ -82,13 +90,23 @@ class Census:
         self._examples: dict[str, dict[str, None]] = {}
         self._too_many = ""
 
+    @property
+    def mixed(self) -> bool:
+        """See the class."""
+        return len(self._kinds) > 1 and not self._written
+
     def add(self, block: pd.DataFrame) -> None:
         """Take in a block."""
         column = plain(block[self.column])
+        numeric = column.dtype.kind in "iuf"
         if self._too_many and column.dtype.kind in "iufb":
             self._present += int(column.notna().sum())
             return
+        if self._written:
+            column = plain(as_written(block, self.column))
         codes, labels = factor(column)
+        if labels:
+            self._kinds.add(numeric)
         counts = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
         self._present += sum(counts)
         if column.dtype.kind not in "iufb" and labels:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpbench.data.census import Census, not_numbers
-from gpbench.data.formats.frames import bare, place
-from gpbench.data.labels import factor, plain, sort_labels
+from gpbench.data.formats.frames import as_written, bare, place
+from gpbench.data.labels import by_value, factor, plain, sort_labels, value_text
 from gpbench.data.record import Feature
 from gpbench.errors import DataError, UsageError, unknown_name
 
@@ -189,12 +189,14 @@ def layout_of(
     return Layout(tuple(columns), target, part, tuple(features), auto, tuple(index))
 
 
-def survey(counts: dict[str, Census], block: pd.DataFrame, features: Sequence[Feature]) -> None:
-    """Count the values of some columns of a block."""
+def survey(
+    counts: dict[str, Census], block: pd.DataFrame, features: Sequence[Feature], *, written: Collection[str] = ()
+) -> None:
+    """Count the values of some columns of a block; of those ``written`` as they stand in the file."""
     declared = block.attrs.get("declared", ())
     for item in features:
         if item.column not in counts:
-            counts[item.column] = Census(item.column, declared=item.column in declared)
+            counts[item.column] = Census(item.column, declared=item.column in declared, written=item.column in written)
         counts[item.column].add(block)
 
 
@@ -224,7 +226,12 @@ def _fill(
     block: pd.DataFrame,
     unseen: Counter[str] | None,
 ) -> None:
-    codes, labels = factor(column)
+    if by_value(item.categories):
+        codes, labels = factor(column)
+        labels = [value_text(label) for label in labels]
+    else:
+        column = as_written(block, item.column)
+        codes, labels = factor(column)
     place_of = {category: j for j, category in enumerate(item.categories)}
     table = np.array([place_of.get(label, -2) for label in labels] + [-1], dtype=np.int64)
     codes = table[codes]

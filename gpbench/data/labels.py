@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
     from gpbench.data.recipe import Recipe
 
-__all__ = ["MAX_LABELS", "LabelCoder", "factor", "final_classes", "infer_task", "number_text", "plain", "sort_labels"]
+__all__ = [
+    "MAX_LABELS",
+    "LabelCoder",
+    "by_value",
+    "factor",
+    "final_classes",
+    "infer_task",
+    "number_text",
+    "plain",
+    "sort_labels",
+    "value_text",
+]
 
 MAX_LABELS = 1000
 """More different targets are no classes."""
@@ -45,6 +56,24 @@ def number_text(value: float) -> str:
     ('-1', '0.5')
     """
     return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def value_text(label: str) -> str:
+    """A label by its value, if it is a number.
+
+    >>> value_text("01"), value_text("x")
+    ('1', 'x')
+    """
+    return number_text(float(label)) if is_number(label) else label
+
+
+def by_value(categories: Iterable[str]) -> bool:
+    """Whether categories are those of a column that held numbers alone, so that values tell them and not their text.
+
+    >>> by_value(["1", "2"]), by_value(["01", "02"]), by_value(["1", "x"])
+    (True, False, False)
+    """
+    return all(is_number(category) and value_text(category) == category for category in categories)
 
 
 def factor(column: pd.Series) -> tuple[Codes, list[str]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpbench.data.census import word
 from gpbench.data.columns import Layout, NoNumberError
-from gpbench.data.formats.frames import place
+from gpbench.data.formats.frames import place, renamed
 from gpbench.data.options import FileOptions
 from gpbench.data.userfile import table_file
 from gpbench.errors import DataError
@@ -155,22 +155,17 @@ def _by_name(block: pd.DataFrame, record: Preparation, source: str) -> pd.DataFr
     """The block with the record's inputs among its columns."""
     names = [str(name) for name in block.columns]
     wanted = [feature.column for feature in record.features]
-    attrs = dict(block.attrs)
     if not record.named and set(names) != set(record.columns):
         # Positions count: all columns, or all but the target.
         inputs = [name for name in record.columns if name not in record.target]
         if len(names) == len(inputs):
-            table = block.set_axis(inputs, axis=1)
-            table.attrs = attrs
-            return table
+            return renamed(block, inputs)
         if len(names) != len(record.columns):
             raise DataError(
                 f"{source}: expected {len(inputs)} columns without names, or {len(record.columns)} with the target's; "
                 f"got {len(names)}"
             )
-        table = block.set_axis(list(record.columns), axis=1)
-        table.attrs = attrs
-        return table
+        return renamed(block, record.columns)
     found = set(names)
     absent = [name for name in wanted if name not in found]
     if absent:
@@ -179,9 +174,7 @@ def _by_name(block: pd.DataFrame, record: Preparation, source: str) -> pd.DataFr
     twice = [name for name, count in Counter(names).items() if count > 1 and name in needed]
     if twice:
         raise DataError(f"{source}: column names must differ; more than one is named {_some(twice)}")
-    table = block.set_axis(names, axis=1)
-    table.attrs = attrs
-    return table
+    return renamed(block, names)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ them. Sorting and removal of duplicates work on the written matrix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from gpbench.data.formats.frames import Frames, Reread
 from gpbench.data.prepared import MatrixWriter, open_prepared, partial_folder, save_rest
 from gpbench.data.recipe import Recipe
 from gpbench.data.record import Preparation
-from gpbench.data.targets import Targets
+from gpbench.data.targets import MixedTargetsError, Targets
 from gpbench.data.values import Values
 from gpbench.errors import DataError
 
@@ -91,12 +91,7 @@ def prepare(
     meter = _Meter(progress)
     tables = tables if isinstance(tables, Reread) else Reread(tables)
     with closing(tables), partial_folder(Path(folder)) as partial:
-        try:
-            layout = _layout(tables, recipe, meter, index=index)
-            targets, values = _stream(tables, recipe, layout, partial, meter)
-        except TextFoundError as found:
-            layout = _layout(tables, recipe, meter, index=index, text=found)
-            targets, values = _stream(tables, recipe, layout, partial, meter)
+        layout, targets, values = _read(tables, recipe, partial, meter, index=index)
         task, classes, y = targets.finish()
         remarks = [*notes, *targets.notes(), *values.notes()]
         digest, y = _finish_rows(partial, recipe, values=values, y=y, remarks=remarks)
@@ -160,29 +155,53 @@ class _Meter:
         self.passes_left = max(1, self.passes_left - 1)
 
 
+def _read(
+    tables: Reread, recipe: Recipe, partial: Path, meter: _Meter, *, index: Sequence[str]
+) -> tuple[Layout, Targets, Values]:
+    """Read the whole table; anew where text further down says that the numbers before it were none."""
+    text: set[str] = set()
+    written = False
+    layout = _layout(tables, recipe, meter, index=index)
+    while True:
+        try:
+            return layout, *_stream(tables, recipe, layout, partial, meter, written=written)
+        except TextFoundError as found:
+            text.add(found.column)
+            layout = _layout(tables, recipe, meter, index=index, text=text)
+        except MixedTargetsError:
+            written = True
+
+
 def _layout(
-    tables: Reread, recipe: Recipe, meter: _Meter, *, index: Sequence[str], text: TextFoundError | None = None
+    tables: Reread, recipe: Recipe, meter: _Meter, *, index: Sequence[str], text: Collection[str] = ()
 ) -> Layout:
     """The layout; categories that nobody told are looked for in the whole file."""
     first = tables.first()
     if first is None:
         raise DataError("expected a table with rows; there are none")
-    layout = layout_of(first, recipe, also_text=() if text is None else (text.column,), index=index)
+    layout = layout_of(first, recipe, also_text=text, index=index)
+    written: set[str] = set()
     while wanted := layout.open:
         counts: dict[str, Census] = {}
         meter.passes_left = 2
         late = set()
+        if layout.auto:  # categories because of their text; those that a recipe names may be numbers
+            written |= {item.column for item in wanted}
         for block in meter.pass_over(tables()):
-            survey(counts, block, wanted)
+            survey(counts, block, wanted, written=written)
             late |= layout.late_text(block)
-        if not late:
+        mixed = {name for name, count in counts.items() if count.mixed}
+        if not late and not mixed:
             return with_categories(layout, counts)
+        written |= mixed
         layout = layout_of(first, recipe, also_text=[*late, *(item.column for item in wanted)], index=index)
     return layout
 
 
-def _stream(tables: Tables, recipe: Recipe, layout: Layout, partial: Path, meter: _Meter) -> tuple[Targets, Values]:
-    targets, values = Targets(layout, recipe), Values(layout, recipe)
+def _stream(
+    tables: Tables, recipe: Recipe, layout: Layout, partial: Path, meter: _Meter, *, written: bool
+) -> tuple[Targets, Values]:
+    targets, values = Targets(layout, recipe, written=written), Values(layout, recipe)
     with MatrixWriter(partial / "raw.npy", d=len(layout.names), dtype=recipe.dtype) as writer:
         for block in meter.pass_over(tables()):
             if tuple(map(str, block.columns)) != layout.columns:

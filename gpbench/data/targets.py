@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpbench.data.dataset import MAX_COUNT
-from gpbench.data.formats.frames import place
+from gpbench.data.formats.frames import as_written, bare, place
 from gpbench.data.labels import LabelCoder, factor, final_classes, infer_task, plain
 from gpbench.errors import DataError
 
@@ -18,16 +18,31 @@ if TYPE_CHECKING:
     from gpbench.data.columns import Layout
     from gpbench.data.recipe import Recipe
 
-__all__ = ["Targets", "equal_bins"]
+__all__ = ["MixedTargetsError", "Targets", "equal_bins"]
 
 Ints = npt.NDArray[np.int64]
 
 
-class Targets:
-    """Gathers targets: codes of labels (4 bytes a row), or numbers for counts and bins (8 bytes a row)."""
+class MixedTargetsError(Exception):
+    """Some blocks hold numbers as targets and others text; all must be read as they are written."""
 
-    def __init__(self, layout: Layout, recipe: Recipe) -> None:
+
+class Targets:
+    """Gathers targets: codes of labels (4 bytes a row), or numbers for counts and bins (8 bytes a row).
+
+    Parameters
+    ----------
+    layout : Layout
+    recipe : Recipe
+    written : bool
+        Whether labels are the text that stands in the file; else numbers are labels by their value, and text beside
+        them is a :class:`MixedTargetsError`.
+    """
+
+    def __init__(self, layout: Layout, recipe: Recipe, *, written: bool = False) -> None:
         self._layout = layout
+        self._written = written
+        self._kinds: set[bool] = set()
         self._recipe = recipe
         self._numeric = recipe.task == "count" or recipe.bins is not None
         self._name = " + ".join(layout.target)
@@ -40,17 +55,28 @@ class Targets:
         """Rows whose label the recipe keeps; None if all."""
         if not self._recipe.keep:
             return None
-        codes, labels = factor(block[self._layout.target[0]])
+        codes, labels = factor(self._labels(block))
         table = np.array([label in self._recipe.keep for label in labels] + [True])
         rows: npt.NDArray[np.bool_] = table[codes]
         self._not_kept += int((~rows).sum())
         return None if rows.all() else rows
 
+    def _labels(self, block: pd.DataFrame) -> pd.Series:
+        name = self._layout.target[0]
+        if self._written:
+            return as_written(block, name)
+        column = bare(block)[name]
+        if column.notna().any():
+            self._kinds.add(column.dtype.kind in "iuf")
+        if len(self._kinds) > 1:
+            raise MixedTargetsError
+        return column
+
     def present(self, block: pd.DataFrame) -> npt.NDArray[np.bool_]:
         """Rows whose target is there."""
         found = np.ones(len(block), dtype=bool)
         for name in self._layout.target:
-            column = block[name]
+            column = as_written(block, name) if self._written else block[name]
             if column.dtype.kind not in "iub" or not isinstance(column.dtype, np.dtype):
                 found &= column.notna().to_numpy()
         return found
@@ -71,7 +97,7 @@ class Targets:
         elif self._numeric:
             self._chunks.append(self._numbers(block))
         else:
-            self._chunks.append(self._coder.add(block[self._name], block).astype(np.int32))
+            self._chunks.append(self._coder.add(self._labels(block), block).astype(np.int32))
 
     def _one_hot(self, block: pd.DataFrame) -> Ints:
         for name in self._layout.target:

@@ -52,6 +52,7 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst", ".z", ".zip")
 _HASH_BLOCK = 1 << 20
 _PEEK_BYTES = 1 << 16
 _PEEK_LINES = 20
+_READING = 2  # raised when the same file comes to be read otherwise: what was prepared before is made anew
 _NAME_BYTES = 60  # of a file's name in that of its prepared form: a name can be as long as a disk allows
 
 
@@ -373,5 +374,5 @@ def _key(file: TableFile, recipe: Recipe) -> str:
     except OSError as error:
         raise DataError(f"{file.path}: cannot be read ({error.strerror or error})") from error
     read = [file.kind, file.member, file.missing, file.extra, file.header]
-    options = json.dumps([PREPARED_FORMAT, file.path.name, read, asdict(recipe)], sort_keys=True)
+    options = json.dumps([PREPARED_FORMAT, _READING, file.path.name, read, asdict(recipe)], sort_keys=True)
     return hashlib.sha256(whole.digest() + options.encode()).hexdigest()

@@ -111,6 +111,22 @@ def test_a_model_predicts_what_the_estimator_and_the_stored_cell_predict(invoke,
     assert estimator.predict_proba(X_test) == pytest.approx(stored, abs=1e-12)
 
 
+def test_a_category_is_known_whatever_rows_stand_beside_it(invoke):
+    """``01`` among rows that all hold numbers there is what it is beside a row of text, and what it was in training."""
+    rng = np.random.default_rng(0)
+    c = np.array(["01", "02", "x", "z", "w", "v"])[np.arange(120) % 6]
+    x = rng.normal(size=120)
+    t = np.where(4 * np.isin(c, ["01", "x", "w"]) + x > 2, "yes", "no")
+    pd.DataFrame({"c": c, "x": x, "t": t}).to_csv("k.csv", index=False)
+    invoke("fit", "k.csv", "-m", "linear", "-o", "k.gpb")
+    Path("numbers.csv").write_text("c,x\n01,0.1\n01,0.2\n01,0.3\n")
+    Path("text.csv").write_text("c,x\n01,0.1\n01,0.2\n01,0.3\nx,0.1\n")
+    numbers, text = (invoke("predict", "k.gpb", name) for name in ("numbers.csv", "text.csv"))
+    assert "unknown" not in numbers.stderr
+    assert numbers.stdout.splitlines() == text.stdout.splitlines()[:4]
+    assert [line.split(",")[1] for line in numbers.stdout.splitlines()[1:]] == ["yes"] * 3
+
+
 @pytest.mark.parametrize("method", ["pep", "linear", "hgb", "rff", "dirichlet-gpc", "sep-mgpc"])
 def test_every_kind_of_posterior_is_read_again(invoke, method):
     customers(gaps=False).to_csv("rows.csv", index=False)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -99,6 +100,42 @@ def test_columns_without_names_go_by_their_places(model, tmp_path):
     (tmp_path / "wide.csv").write_text("1,2,3,4\n")
     with pytest.raises(DataError, match=r"wide.csv: expected 2 columns without names, or 3 with the target's; got 4"):
         read_new_rows(tmp_path / "wide.csv", record)
+
+
+def coded(record, found):
+    """The categories that rows were found to be of; None for none of the known."""
+    scaling = record.scaling
+    vary = ~scaling.constant
+    names = [name for name, kept in zip(record.names, vary, strict=True) if kept]
+    raw = found.X * scaling.scale[vary] + scaling.mean[vary]
+    return [next((name for name, value in zip(names, row, strict=True) if value > 0.5), None) for row in raw]
+
+
+WRITTEN = "".join(f"{c},{t}\n" for c in ("01", "1.0", "2", "u", "x", "y", "z") for t in ("no", "yes"))
+
+
+@pytest.mark.parametrize("name", ["c", "x1"])
+def test_categories_that_look_like_numbers_are_known_as_they_are_written(model, tmp_path, name):
+    header = {"c": "c,t\n", "x1": ""}[name]
+    _, record = model(header + WRITTEN, rows=14, header=bool(header))
+    assert record.named == bool(header)
+    for values in (["01", "1.0", "2"], ["01", "1.0", "2", "x"]):
+        (tmp_path / "new.csv").write_text(header[:1] + "\n" * record.named + "".join(f"{v}\n" for v in values))
+        found = read_new_rows(tmp_path / "new.csv", record)
+        assert found.notes == []
+        assert coded(record, found) == [f"{name}={value}" for value in values]
+    (tmp_path / "new.csv").write_text(header[:1] + "\n" * record.named + "1\n2.0\n")
+    found = read_new_rows(tmp_path / "new.csv", record)
+    assert found.notes == [f"unknown categories of column {name}, coded as none of the known: 2"]
+
+
+def test_categories_that_were_numbers_throughout_go_by_their_values(model, tmp_path):
+    _, record = model("c,x,t\n" + "1,1,0\n2,2,1\n" * 5, rows=10)
+    scaling = replace(record.scaling, mean=np.zeros(2), scale=np.ones(2), constant=np.zeros(2, dtype=bool))
+    record = replace(record, features=(Feature("c", "one-hot", ("1", "2")),), scaling=scaling)
+    for more in ("", "y\n"):
+        (tmp_path / "new.csv").write_text("c\n01\n2.0\n" + more)
+        assert coded(record, read_new_rows(tmp_path / "new.csv", record))[:2] == ["c=1", "c=2"]
 
 
 def test_the_words_for_missing_are_those_of_training(model, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpbench.data.formats import one_after_another, read_table
+from gpbench.data.formats import beside, one_after_another, read_table
 from gpbench.data.formats.frames import frame
 from gpbench.data.preparation import Recipe, open_prepared, prepare
 from gpbench.data.record import fitted
@@ -129,6 +129,68 @@ def test_a_column_that_turns_into_text_far_down_is_a_category_if_most_of_it_is_t
             **small,
             folder="other",
         )
+
+
+DIGITS = "".join(f"0{1 + k % 3},{k},{'01' if k % 2 else '1.0'}\n" for k in range(30))
+LETTERS = "".join(f"{'AB'[k % 2]}1,{k},{'01' if k % 2 else 'z'}\n" for k in range(40)) + "01,3,01\n"
+
+
+@pytest.mark.parametrize("categorical", ["auto", (0,)])
+@pytest.mark.parametrize("block_bytes", [32, 1 << 20])
+@pytest.mark.parametrize("text", [DIGITS + LETTERS, LETTERS + DIGITS])
+def test_categories_and_classes_are_as_written_wherever_in_the_file_they_stand(make, categorical, block_bytes, text):
+    recipe = Recipe(task="multiclass", categorical=categorical)
+    dataset = make(text, recipe, block_bytes=block_bytes, read={"header": False})
+    assert dataset.features == ("x1=01", "x1=02", "x1=03", "x1=A1", "x1=B1", "x2")
+    assert dataset.X[:, :5].sum(axis=0).tolist() == [11, 10, 10, 20, 20]
+    assert dataset.class_counts() == {"01": 36, "1.0": 15, "z": 20}
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["01", "1", "1.0", "A", "B", "C", ""]), st.sampled_from(["0", "00", "1", "y"])),
+        min_size=8,
+        max_size=30,
+    )
+)
+@settings(deadline=None, max_examples=40)
+def test_the_size_of_blocks_changes_no_category_and_no_class(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("blocks")
+    (folder / "t.csv").write_text("c,x,t\n" + "".join(f"{c},{k},{t}\n" for k, (c, t) in enumerate(rows)))
+    found = []
+    for size in (16, 48, 1 << 20):
+        recipe = Recipe(task="multiclass", categorical="auto", impute="median")
+        try:
+            made = prepare(
+                lambda size=size: read_table(folder / "t.csv", format="csv", header=True, block_bytes=size),
+                recipe,
+                id="d",
+                title="",
+                folder=folder / "prepared",
+            )
+            found.append(made.checksum)
+        except DataError as error:
+            found.append(str(error))
+    assert len(set(found)) == 1
+
+
+def test_numbers_that_are_categories_or_classes_throughout_go_by_their_values(make):
+    text = "01,1,1\n1.0,2,01\n2,3,2.0\n02,4,2\n" * 4
+    dataset = make(text, Recipe(task="binary", categorical=(0,)), block_bytes=16)
+    assert dataset.features == ("x1=1", "x1=2", "x2")
+    assert dataset.class_counts() == {"1": 8, "2": 8}
+
+
+def test_labels_in_a_file_beside_are_as_written(tmp_path):
+    (tmp_path / "X.csv").write_text("1.5\n" * 60)
+    (tmp_path / "y.csv").write_text("01\n1\n" * 15 + "z\n01\n" * 15)
+
+    def tables():
+        left = read_table(tmp_path / "X.csv", format="csv", block_bytes=32, names=["x"])
+        return beside(left, read_table(tmp_path / "y.csv", format="csv", block_bytes=20, names=["t"]))
+
+    dataset = prepare(tables, Recipe(task="multiclass"), id="d", title="", folder=tmp_path / "prepared")
+    assert dataset.class_counts() == {"01": 30, "1": 15, "z": 15}
 
 
 def test_ordered_categories_are_one_column(make):

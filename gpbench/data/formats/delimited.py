@@ -21,7 +21,7 @@ from gpbench.data.formats.source import open_bytes
 from gpbench.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
 __all__ = ["Parser", "read_delimited"]
@@ -132,7 +132,7 @@ class Parser:
         """The block's rows; nothing if it has none."""
         if block.blank:
             return
-        numbers, table = self._table(block)
+        numbers, table, data = self._table(block)
         self._wrapped, self._words, self._inexact = block.wrapped, {}, {}
         columns = {name: self._column(name, table.column(j), block) for j, name in enumerate(self.dialect.names)}
         self.rows += table.num_rows
@@ -145,6 +145,7 @@ class Parser:
         )
         made.attrs |= {"header": self.dialect.header, "doubt": self.dialect.doubt}
         made.attrs |= {"words": self._words, "inexact": self._inexact, "index": self._index()}
+        made.attrs["written"] = self._written(data, made.index, wrapped=block.wrapped)
         yield made
 
     def _index(self) -> tuple[str, ...]:
@@ -152,14 +153,31 @@ class Parser:
         first = self.dialect.names[0]
         return (first,) if self.dialect.header and first == "Unnamed: 0" and len(self.dialect.names) > 1 else ()
 
-    def _table(self, block: Block) -> tuple[Any, Any]:
+    def _written(self, data: bytes, index: pd.Index, *, wrapped: bool) -> Callable[[str], pd.Series | None]:
+        """What gives a column of parsed lines as text; parsed once more, and only when asked for."""
+
+        def written(name: str) -> pd.Series | None:
+            if name not in self.dialect.names:
+                return None
+            kind = {name: pa.string()}
+            try:
+                table = self._parse_as(data, kind, piece=self._piece, only=name)
+            except pa.ArrowInvalid:  # a line longer than a piece
+                table = self._parse_as(data, kind, only=name)
+            text, _ = self._trimmed(table.column(0))
+            return self._whole(text, wrapped=wrapped).set_axis(index)
+
+        return written
+
+    def _table(self, block: Block) -> tuple[Any, Any, bytes]:
+        """Line numbers, columns, and the lines as they were parsed."""
         data = squeeze(block.data) if self.dialect.delimiter == " " else block.data
         if self.dialect.trailing:
             data = data.replace(self.dialect.delimiter.encode() + b"\n", b"\n")
         try:
             if not (self._sees_blank_lines and any(line.isspace() for line in data.split(b"\n"))):
                 table = self._parse(data)
-                return row_lines(block, table.num_rows), table
+                return row_lines(block, table.num_rows), table, data
         except (pa.ArrowInvalid, DataError):
             pass  # read again slowly
         kept, mended = self._mend(block)
@@ -169,12 +187,15 @@ class Parser:
             raise DataError(f"{block.name}, line {kept[0]} or after: {error}") from error
         if table.num_rows != len(kept):
             raise DataError(f"{block.name}, line {kept[0]} or after: lines and rows do not agree")
-        return pd.Index(kept).to_numpy(), table
+        return pd.Index(kept).to_numpy(), table, mended
+
+    @property
+    def _piece(self) -> int:
+        return max(_PIECE_BYTES, _PIECE_ROW_BYTES * len(self.dialect.names))  # a piece of a wide table needs rows, too
 
     def _parse(self, data: bytes) -> Any:
-        piece = max(_PIECE_BYTES, _PIECE_ROW_BYTES * len(self.dialect.names))  # a piece of a wide table needs rows, too
         try:
-            table = self._parse_as(data, self._types, piece=piece)
+            table = self._parse_as(data, self._types, piece=self._piece)
         except pa.ArrowInvalid:
             # A value that does not fit its column's type, or broken lines: types of this block are found anew.
             # Or a line longer than a piece.
@@ -186,7 +207,9 @@ class Parser:
             table = self._parse_as(data, self._types)
         return table
 
-    def _parse_as(self, data: bytes, types: dict[str, Any], *, piece: int | None = None) -> Any:
+    def _parse_as(
+        self, data: bytes, types: dict[str, Any], *, piece: int | None = None, only: str | None = None
+    ) -> Any:
         return pacsv.read_csv(
             pa.BufferReader(data),
             read_options=pacsv.ReadOptions(
@@ -195,6 +218,7 @@ class Parser:
             parse_options=pacsv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=False),
             convert_options=pacsv.ConvertOptions(
                 column_types=types,
+                include_columns=[] if only is None else [only],  # none stands for all
                 null_values=self._missing,
                 strings_can_be_null=False,  # so that texts tell which word stood for a missing value
                 quoted_strings_can_be_null=True,
@@ -272,17 +296,25 @@ class Parser:
         if not pa.types.is_string(column.type):
             self._mend(block)  # names the line that is not UTF-8
             raise DataError(f"{block.name}, line {block.first} or after: column {name} is not UTF-8 text")
-        trimmed = pc.utf8_trim_whitespace(column)
-        gone = pc.is_in(trimmed, value_set=pa.array(self._missing, type=pa.string()))
-        words = trimmed.filter(gone).unique().to_pylist()
-        if any(words):
-            self._words[name] = sorted(word for word in words if word)
-        trimmed = pc.if_else(gone, pa.scalar(None, type=pa.string()), trimmed)
+        trimmed, words = self._trimmed(column)
+        if words:
+            self._words[name] = words
         if self._types.get(name) != pa.string():
             try:
                 return trimmed.cast(pa.float64()).to_numpy()
             except pa.ArrowInvalid:
                 self._types[name] = pa.string()
-        if self._wrapped:
-            trimmed = pc.replace_substring(trimmed, _BREAK, "\n")
-        return trimmed.to_pandas()
+        return self._whole(trimmed, wrapped=self._wrapped)
+
+    def _trimmed(self, column: Any) -> tuple[Any, list[str]]:
+        """Text without blanks around it and without missing values, and the words that stood for these."""
+        trimmed = pc.utf8_trim_whitespace(column)
+        gone = pc.is_in(trimmed, value_set=pa.array(self._missing, type=pa.string()))
+        words = sorted(word for word in trimmed.filter(gone).unique().to_pylist() if word)
+        return pc.if_else(gone, pa.scalar(None, type=pa.string()), trimmed), words
+
+    @staticmethod
+    def _whole(text: Any, *, wrapped: bool) -> pd.Series:
+        """Text as pandas has it, with the line ends that lie inside quotes."""
+        made: pd.Series = (pc.replace_substring(text, _BREAK, "\n") if wrapped else text).to_pandas()
+        return made

@@ -1,7 +1,8 @@
 """Blocks of rows as data frames: the currency between the readers and preparation.
 
 A block's index holds the line (or row) number of each row in its file; ``attrs`` holds ``source`` (the file, for
-messages), ``unit`` ("line" or "row"), ``read`` and ``total`` (bytes of the file on disk).
+messages), ``unit`` ("line" or "row"), ``read`` and ``total`` (bytes of the file on disk). Where values are written as
+text, ``written`` gives a column as it stands there: ask :func:`as_written`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ __all__ = [
     "MAX_COLUMNS",
     "Frames",
     "Reread",
+    "as_written",
     "bare",
     "beside",
     "column_names",
     "frame",
     "one_after_another",
     "place",
+    "renamed",
     "too_wide",
     "unique_names",
 ]
@@ -78,6 +81,30 @@ def bare(block: pd.DataFrame) -> pd.DataFrame:
     view = block.copy(deep=False)
     view.attrs = {}
     return view
+
+
+def as_written(block: pd.DataFrame, name: str) -> pd.Series:
+    """A column as the text that stands in the file: ``"01"``, though the reader took the block's values for numbers.
+
+    The column itself where it is none of numbers, or the reader does not tell. The rows may be some of the block's.
+    """
+    column = bare(block)[name]
+    written: Callable[[str], pd.Series | None] | None = block.attrs.get("written")
+    text = written(name) if written is not None and column.dtype.kind in "iuf" else None
+    if text is None:
+        return column
+    return text if text.index.equals(block.index) else text.loc[block.index]
+
+
+def renamed(block: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The block with other names for its columns, in their order."""
+    before = dict(zip(names, map(str, block.columns), strict=True))
+    attrs = dict(block.attrs)
+    if (written := attrs.get("written")) is not None:
+        attrs["written"] = lambda name: written(before[name])
+    made = block.set_axis(list(names), axis=1)
+    made.attrs = attrs
+    return made
 
 
 def frame(
@@ -206,8 +233,9 @@ def beside(left: Frames, right: Frames) -> Frames:
                 raise DataError(f"{place(block, 0)}: both files have a column {', '.join(sorted(both))}")
             count = min(len(block) - start, len(waiting))
             here = block.iloc[start : start + count]
-            joined = pd.concat([here, waiting.iloc[:count].set_axis(here.index)], axis=1)
-            joined.attrs = dict(block.attrs)
+            there = waiting.iloc[:count]
+            joined = pd.concat([here, there.set_axis(here.index)], axis=1)
+            joined.attrs = {**block.attrs, "written": _written_in(here, there)}
             yield joined
             waiting = waiting.iloc[count:]
             start += count
@@ -216,3 +244,12 @@ def beside(left: Frames, right: Frames) -> Frames:
     if waiting is not None:
         source = "the file beside it" if last is None else last.attrs.get("source", "the file beside it")
         raise DataError(f"{place(waiting, 0)}: {source} has no row for it")
+
+
+def _written_in(left: pd.DataFrame, right: pd.DataFrame) -> Callable[[str], pd.Series]:
+    """The columns of two blocks side by side, as written; the left one's index counts."""
+
+    def written(name: str) -> pd.Series:
+        return as_written(left, name) if name in left.columns else as_written(right, name).set_axis(left.index)
+
+    return written

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from refusal import read_or_refuse
 
 from gpbench.data.formats import read_table
+from gpbench.data.formats.frames import as_written, renamed
 from gpbench.errors import DataError, UsageError
 
 
@@ -112,6 +113,37 @@ def test_a_column_may_turn_into_text_further_down():
     assert [str(value) for value in values] == [*map(str, range(40)), "x", "7"]
     assert isinstance(values[-1], str)
     assert [value for block in blocks for value in block["x2"]] == [*(k + 0.5 for k in range(40)), 1, 7]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "01,1.50\n2,x\n1e0,-0\n",
+        "01,1.50,\n2,x,\n1e0,-0,\n",  # a trailing delimiter
+        ' 01 ,"1.50"\n  \n"2",x\n1e0,-0 \n',  # read again slowly
+        " 01 \t1.50\n2  x\n1e0 -0\n",  # blanks
+        '01,1.50\n2,"x\ny"\n1e0,-0\n',  # a value over two lines
+        "01,1.50\n2,x\n1e0,-0\n" + f"2,{'y' * (2 << 20)}\n",  # a line longer than a piece
+    ],
+)
+def test_numbers_are_known_as_they_are_written(text):
+    (block,) = read(text)
+    assert block["x1"].tolist()[:3] == [1, 2, 1]
+    assert as_written(block, "x1").tolist()[:3] == ["01", "2", "1e0"]
+    assert as_written(block, "x2").tolist() == block["x2"].tolist()
+    rows = block[[False, True, True] + [True] * (len(block) - 3)]  # some rows, and other names
+    other = renamed(rows, ["a", "b"])
+    assert as_written(other, "a").tolist()[:2] == ["2", "1e0"]
+    assert as_written(other, "a").index.equals(rows.index)
+    made = block.assign(more=1.5)
+    made.attrs = block.attrs
+    assert as_written(made, "more").tolist()[0] == 1.5
+
+
+def test_missing_values_are_missing_as_written():
+    (block,) = read("01,a\n NA,b\n,c\n-9,d\n", missing=["", "NA", "-9"])
+    assert block["x1"].dtype == np.float64
+    assert as_written(block, "x1").isna().tolist() == [False, True, True, True]
 
 
 BROKEN = {
