@@ -28,10 +28,10 @@ The whole algorithm:
 4. From 10,000 to 50,000 rows a tenth is held out, 2,000 at most; at the end of a = 1/2 a few evaluations at a = .9 are
    tried: they are kept where they lower the NLL of the rows held out, which then come back for the last evaluations.
    Near 1 many rows are explained better (electricity .405, then .396), few and noisy ones worse (german .528, .590).
-   With several classes it is the other way about, at any number of rows: a = 1 first, and a = 1/2 is tried. There the
-   latent functions' noise 1 is taken as part of the cavity, so that at a < 1 rows that say nothing cost up to 1/a times
-   their share, and noise is fitted (ten noisy classes: 2.29, and 1.84 at a = 1), while clean rows gain (vowel .153,
-   and .227 at a = 1).
+   With three classes or more it is the other way about, at any number of rows: a = 1 first, and a = 1/2 is tried.
+   There the latent functions' noise 1 is taken as part of the cavity, so that at a < 1 rows that say nothing cost up
+   to 1/a times their share, and noise is fitted (ten noisy classes: 2.29, and 1.84 at a = 1), while clean rows gain
+   (vowel .153, and .227 at a = 1).
 5. Beyond 50,000 rows a tail of mini-batches takes the place of all rows (:mod:`gpbench.schemes.pep.tail`).
 
 The prior on θ is weak (:mod:`gpbench.model.kernel_prior`). Without it a few hundred noisy rows are learned by heart
@@ -298,7 +298,7 @@ class PEPTraining(Training):
         self._kernel = scheme.initial_kernel(X)
         self._likelihood, self._mean = scheme.observed(likelihood, y, classes)
         one, learns = likelihood.n_latent(classes) == 1, scheme.hyperparameters == "learned" or scheme.learn_inducing
-        tries = learns and scheme.power == USUAL_POWER
+        tries = learns and scheme.power == USUAL_POWER and (one or classes > 2)
         self._stages = parse_stages(scheme.stages, len(X), tail=one, tries=tries)
         self._prior = KernelPrior(self._kernel, scheme.kernel, X.shape[1], weak=scheme.prior == "weak")
         most = max((stage.rows for stage in self._stages if stage.rows is not None), default=0)
