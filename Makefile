@@ -38,8 +38,11 @@ demo: $(READY) ## the main job on embedded data: a table and a picture
 	@echo "table:   $(CURDIR)/$(DEMO)/digits-odd-even.md"
 	@echo "picture: $(CURDIR)/$(DEMO)/digits-odd-even.png"
 
+#: Files or options of pytest: make test TESTS=tests/bench
+TESTS ?=
+
 test: $(READY) ## the whole test suite
-	$(ONE_THREAD) $(BIN)/python -m pytest
+	$(ONE_THREAD) $(BIN)/python -m pytest $(TESTS)
 
 stress: $(READY) ## minutes of hostile servers and of processes that are killed; seeds of seconds run in the tests
 	GPBENCH_STRESS=20 $(ONE_THREAD) $(BIN)/python -m pytest -m slow tests/test_leases.py tests/bench/test_shared_store.py tests/bench/test_crash.py tests/data/test_hostile_servers.py
