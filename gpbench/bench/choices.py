@@ -101,7 +101,7 @@ class Choice:
             )
         if isinstance(dataset, str):
             name, checksum, likelihood = dataset, "", ""
-            task = task_of(dataset) or ""
+            task = task_of(dataset)
         else:
             name, checksum, likelihood = dataset.id, dataset.checksum, self.likelihood(dataset).name
             task = dataset.task

@@ -123,9 +123,9 @@ class Method:
     timing: Timing = field(default_factory=Timing)
     checking: Checking = field(default_factory=Checking, hash=False)
 
-    def version_for(self, task: str) -> int:
-        """The version of its numbers on data of a task."""
-        return self.versions.get(task, self.version)
+    def version_for(self, task: str | None) -> int:
+        """The version of its numbers on data of a task; None: one that is not known."""
+        return self.version if task is None else self.versions.get(task, self.version)
 
     def is_current(self, version: int, task: str | None) -> bool:
         """Whether a version is that of its numbers now, of some task's where the task is not known."""
@@ -136,7 +136,7 @@ class Method:
     @property
     def latest(self) -> int:
         """The highest of its versions."""
-        return max(self.version, *self.versions.values(), 0)
+        return max([self.version, *self.versions.values()])
 
     def load(self) -> type:
         """The scheme's class.

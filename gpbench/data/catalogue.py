@@ -23,7 +23,19 @@ from gpbench.plugins import loaded, unknown
 if TYPE_CHECKING:
     from gpbench.data.recipe import Recipe
 
-__all__ = ["Catalogue", "Edition", "Entry", "File", "Part", "catalogue", "entries", "entry", "family_of", "task_of"]
+__all__ = [
+    "Catalogue",
+    "Edition",
+    "Entry",
+    "File",
+    "Part",
+    "catalogue",
+    "entries",
+    "entry",
+    "entry_of",
+    "family_of",
+    "task_of",
+]
 
 
 @dataclass(frozen=True)
@@ -275,9 +287,14 @@ def entries() -> dict[str, Entry]:
     return catalogue().entries
 
 
+def entry_of(dataset: str) -> Entry | None:
+    """The entry of a data set by its id, of so many rows too (``prior3:500``); None of what is not in the catalogue."""
+    return entries().get(dataset.partition(":")[0])
+
+
 def task_of(dataset: str) -> str | None:
-    """The task of a data set of the catalogue by its id, of so many rows too (``prior3:500``); None of any other."""
-    found = entries().get(dataset.partition(":")[0])
+    """The task of a data set as :func:`entry_of` finds it."""
+    found = entry_of(dataset)
     return None if found is None else found.task
 
 

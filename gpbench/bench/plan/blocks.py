@@ -17,7 +17,7 @@ from gpbench.bench.method import origin_name
 from gpbench.bench.methods import methods, unknown_method
 from gpbench.bench.plan.plan import DESCRIPTIVE, PlanMethod
 from gpbench.bench.sources import dataset_id
-from gpbench.data.catalogue import entries
+from gpbench.data.catalogue import entry_of
 from gpbench.data.splits import Protocol
 from gpbench.errors import PluginError, UsageError
 
@@ -149,7 +149,7 @@ def _variants(plan: Plan, table: PlanMethod) -> list[dict[str, Any]]:
 
 def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any], position: tuple[int, int]) -> Block:
     override = plan.override(dataset)
-    if entry := entries().get(dataset.partition(":")[0]):
+    if entry := entry_of(dataset):
         table.method.check_task(entry.task, dataset)
     split = Protocol.parse((override.split or table.split or plan.split).format(**values)).text
     limits = _limits(plan, table, dataset, values)

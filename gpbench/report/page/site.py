@@ -29,7 +29,7 @@ from gpbench.bench.plan.read import find_plan, shipped
 from gpbench.bench.plan.run import described, look_up
 from gpbench.bench.reference import read_reference, reference_file, reference_files
 from gpbench.bench.store import Store
-from gpbench.data.catalogue import entries
+from gpbench.data.catalogue import entry_of
 from gpbench.errors import GpbenchError, StoreError, reason
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import distinct, group_cells
@@ -236,7 +236,7 @@ def _dataset_table(site: _Site) -> Markup:
     rows = []
     for name in site.datasets:
         own = [row for row in site.rows if row["dataset"] == name]
-        known = entries().get(name.partition(":")[0])
+        known = entry_of(name)
         for label, split in dict.fromkeys((row["dataset_label"], row["split"]) for row in own):
             best = site.best.get((label, split), [])
             lowest = f"{best[0]['nll']['mean']:.4f}" if best else NONE
@@ -325,7 +325,7 @@ def _papers_of(site: _Site, cells: Iterable[Result]) -> Markup:
 def _dataset_page(site: _Site, name: str) -> str:
     cells = [cell for cell in site.cells if cell.dataset == name]
     facts: list[Sequence[str]] = []
-    known = entries().get(name.partition(":")[0])
+    known = entry_of(name)
     if known is not None:
         sizes = ", ".join(f"{value:,} {what}" for value, what in ((known.n, "rows"), (known.d, "inputs")) if value)
         facts += [

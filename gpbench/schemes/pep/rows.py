@@ -27,7 +27,8 @@ one of the two clips would act are integrated again with 64, and what is clipped
 
 A count of y makes p(y|f) narrower the larger it is, so that it falls between the cavity's nodes (y = 30, s = 1: e is
 off by 2, and a search climbs such errors). Of counts the nodes lie about the mode of p(y|f)ᵃ N(f; m⁻, s), as wide as
-the curvature there says: 20 of them leave 4e-7 at s = 1 and 5e-4 at s = 5, less the larger the count.
+the curvature there says, and g and h are those of the integral, since nodes that move have derivatives of their own: 20
+of them leave 4e-7 at s = 1 and 5e-4 at s = 5, less the larger the count.
 """
 
 from __future__ import annotations
