@@ -18,6 +18,12 @@ hyper-parameters, the gradient of log Z has an implicit part: with s₂ = ½ dia
 
     K̅ = ½ (a aᵀ - R) + ½ (v ℓ'ᵀ + ℓ' vᵀ),    ∂/∂c = Σ a + Σ v,
     ∂/∂ψ = Σ ∂ℓ/∂ψ + ½ Σ diag(S) ∂ℓ''/∂ψ + vᵀ K ∂ℓ'/∂ψ.
+
+Ordinal targets. Where the latent scale is large against the likelihood's own, a mode lies on the flat top of its
+category, W vanishes there, and Σ log C_jj takes nothing for a large prior variance. On 50 rows of stock, with f and its
+edges scaled together by 8, 16, 32 and 64, log Z is -46.9, -45.2, -44.5 and -45.1 nats, where the variational bound
+falls from -47.4 to -48.2, -50.8 and -54.0. So log Z hardly stops a search there, and where it ends predicts worse: an
+NLL of 0.78 with 100 rows, where the same rows give 0.43 by the bound. That is the approximation, not the search.
 """
 
 from __future__ import annotations
