@@ -60,7 +60,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     scaling : {"standard", "common", "none"}
         Of the inputs, by the rows of ``fit``.
     max_seconds : float or None
-        Processor seconds of training, after which the model is what it has come to.
+        Training seconds after which the model is what it has come to: the processor's with one thread, else the wall's.
     threads : int or None
         Of BLAS while training and predicting; None leaves the pools as they are.
     **settings
@@ -178,6 +178,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
                     classes=classes,
                     seed=_seed(self.random_state),
                     seconds=_plain(self.max_seconds),
+                    threads=_plain(self.threads),
                 )
         except (UsageError, DataError) as error:
             raise Refused(str(error)) from error
@@ -275,7 +276,7 @@ class GPClassifier(_Classes):
     scaling : {"standard", "common", "none"}
         Of the inputs, by the rows of ``fit``.
     max_seconds : float or None
-        Processor seconds of training, after which the model is what it has come to.
+        Training seconds after which the model is what it has come to: the processor's with one thread, else the wall's.
     threads : int or None
         Of BLAS while training and predicting; None leaves the pools as they are.
     **settings

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpbench.bench.cell import Limits, SplitSpec, generator
 from gpbench.bench.choices import check_likelihoods, learned_of
-from gpbench.bench.clock import Clock
+from gpbench.bench.clock import Clock, clock_for
 from gpbench.bench.runner import as_fit
 from gpbench.bench.trace import Watcher
 from gpbench.data.splits import check_seed
@@ -34,7 +34,15 @@ _NAMED = 4
 
 
 def fit_rows(
-    choice: Choice, X: Rows, y: npt.NDArray[Any], *, task: str, classes: int, seed: int, seconds: float | None = None
+    choice: Choice,
+    X: Rows,
+    y: npt.NDArray[Any],
+    *,
+    task: str,
+    classes: int,
+    seed: int,
+    seconds: float | None = None,
+    threads: int | None = 1,
 ) -> Fit:
     """Train a method on rows.
 
@@ -49,8 +57,11 @@ def fit_rows(
         0 for counts.
     seed : int
     seconds : float or None
-        Processor seconds at most, counted as those of a cell are: of a rival in its own process, and without its
+        Training seconds at most, counted as those of a cell are: of a rival in its own process, and without its
         start-up.
+    threads : int or None
+        Of BLAS, as the caller holds them; None: as many as there are. Seconds are the processor's for one, and on the
+        wall for more.
 
     Raises
     ------
@@ -60,7 +71,8 @@ def fit_rows(
         From the scheme.
     """
     check_seed(seed)
-    watcher = Watcher(Clock(), None, limits=Limits(seconds=seconds))
+    clock = Clock("wall" if threads is None else clock_for(threads))
+    watcher = Watcher(clock, None, limits=Limits(seconds=seconds))
     choice.method.check_task(task, "these rows")
     choice.method.ready()
     scheme = choice.method.build(choice.settings)
@@ -70,7 +82,7 @@ def fit_rows(
         check_likelihoods(
             choice, likelihood, origin.likelihood_for(task, classes), dataset="these rows", task=task, classes=classes
         )
-        first = fit_rows(choice.origin, X, y, task=task, classes=classes, seed=seed, seconds=seconds)
+        first = fit_rows(choice.origin, X, y, task=task, classes=classes, seed=seed, seconds=seconds, threads=threads)
         scheme = choice.method.build(choice.settings, learned=learned_of(first.posterior.arrays(), what="the origin"))
     split = SplitSpec(protocol="all", index=0, count=1, seed=seed)
     rule = InducingRule.of(choice.settings, seed=split.inducing_seed())

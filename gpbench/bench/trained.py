@@ -106,8 +106,17 @@ class Trained:
     posterior: Predictor
 
     @classmethod
-    def on(cls, dataset: Dataset, choice: Choice, *, scaling: str, seed: int, seconds: float | None = None) -> Self:
-        """Train on all rows of a data set.
+    def on(
+        cls,
+        dataset: Dataset,
+        choice: Choice,
+        *,
+        scaling: str,
+        seed: int,
+        seconds: float | None = None,
+        threads: int = 1,
+    ) -> Self:
+        """Train on all rows of a data set; see :func:`gpbench.bench.fitting.fit_rows`.
 
         Raises
         ------
@@ -130,6 +139,7 @@ class Trained:
             classes=len(dataset.classes),
             seed=seed,
             seconds=seconds,
+            threads=threads,
         )
         return cls(
             method=choice.method.id,

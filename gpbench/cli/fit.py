@@ -105,7 +105,7 @@ def command(
         echo(words, err=True)
     choice.method.load()
     with one_pool_size(threads):
-        model = Trained.on(dataset, choice, scaling=scaling, seed=seed, seconds=limits.seconds)
+        model = Trained.on(dataset, choice, scaling=scaling, seed=seed, seconds=limits.seconds, threads=threads)
     model.save(path)
     about = model.about
     classes = f", classes {', '.join(dataset.classes)}" if dataset.classes else ""

@@ -37,18 +37,25 @@ class Elsewhere(FakeScheme):
         return Fit(posterior=FakePosterior(np.zeros(X.shape[1])), stopped_by=stopped_by, iterations=iteration)
 
 
-def fitted(*, seconds, seed=0, **settings):
+def fitted(*, seconds, seed=0, threads=1, **settings):
     LOOKS.clear()
     method = Method(id="elsewhere", title="Elsewhere", tasks=frozenset({"binary"}), scheme=Elsewhere)
     choice = Choice(method, method.resolve(settings))
     X = np.arange(12.0).reshape(6, 2)
-    return fit_rows(choice, X, np.arange(6) % 2, task="binary", classes=2, seed=seed, seconds=seconds)
+    return fit_rows(choice, X, np.arange(6) % 2, task="binary", classes=2, seed=seed, seconds=seconds, threads=threads)
 
 
 @pytest.mark.parametrize(("seconds", "ended"), [(5.0, (5, "on_step")), (200.0, (100, "iterations"))])
 def test_the_clock_of_a_scheme_in_a_process_of_its_own_counts(seconds, ended):
     found = fitted(seconds=seconds)
     assert (found.iterations, found.stopped_by) == ended
+
+
+@pytest.mark.parametrize("threads", [2, None])
+def test_with_several_threads_the_wall_counts_as_for_a_cell(threads):
+    found = fitted(seconds=10.0, threads=threads)  # each iteration takes a second of the processor and two on the wall
+    assert found.stopped_by == "on_step"
+    assert found.iterations < fitted(seconds=10.0).iterations == 10
 
 
 def test_a_state_is_asked_for_at_moments_that_grow_apart():

@@ -64,7 +64,7 @@ from gpbench.schemes import settings
 from gpbench.schemes.base import Training, run_training, setting
 from gpbench.schemes.pep.energy import JITTER, Energy, Evaluation, Sites
 from gpbench.schemes.pep.rows import first_sites
-from gpbench.schemes.pep.stages import held_out, parse_stages
+from gpbench.schemes.pep.stages import HELD_OUT_SHARE, held_out, parse_stages
 from gpbench.schemes.pep.tail import Tail
 from gpbench.schemes.settings import GPSettings
 
@@ -181,6 +181,9 @@ class PEP(GPSettings):
             found = likelihood_named(name)
         if task not in found.tasks:
             raise UsageError(f"likelihood {name} is for {', '.join(sorted(found.tasks))} targets; got task {task}")
+        stages = parse_stages(self.stages, HELD_OUT_SHARE, tail=found.n_latent(n_classes) == 1)
+        if isinstance(found, RobustMax) and found.epsilon == 0.0 and 0.0 in {self.power, *(s.power for s in stages)}:
+            raise UsageError("at power 0 robust-max needs epsilon > 0, since a wrong class has no logarithm; got 0")
         return found
 
     def fit(
@@ -448,7 +451,7 @@ class PEPTraining(Training):
 
     def _try(self, stage: Stage, power: float) -> bool:
         """A stage at another power, kept, and shown, only where it lowers the NLL of the rows held out: whether so."""
-        values, shown, rows, usual = self._values, self._shown, self._last_rows, self._power
+        values, shown, rows, usual, bound = self._values, self._shown, self._last_rows, self._power, self._bound
         self._trial = _Trial(shown, usual, self._held_out_nll(shown))
         self._power, self._instead = power, shown
         try:
@@ -458,7 +461,7 @@ class PEPTraining(Training):
             better = False
         self._instead = self._trial = None
         if not better:
-            self._values, self._shown, self._last_rows, self._power = values, shown, rows, usual
+            self._values, self._shown, self._last_rows, self._power, self._bound = values, shown, rows, usual, bound
         return better
 
     def _held_out_nll(self, shown: _Shown) -> float:

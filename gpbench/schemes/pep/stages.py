@@ -13,7 +13,7 @@ from gpbench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Stage", "held_out", "parse_stages"]
+__all__ = ["HELD_OUT_SHARE", "Stage", "held_out", "parse_stages"]
 
 SMALL, MIDDLING = 10_000, 50_000
 """Rows up to which training has one stage before all rows are looked at, and up to which all of them ever are."""

@@ -294,6 +294,13 @@ def test_another_power_is_kept_where_the_rows_held_out_say_so(training, better):
     assert np.isfinite(whole.bound())
 
 
+def test_what_is_tried_in_vain_leaves_the_bound(training):
+    tried, plain = training(*[0.5] * 5, stages="8xall,4xmost@0.9"), training(stages="8xall")
+    tried.train(), plain.train()
+    assert tried.bound() == plain.bound()
+    assert np.isfinite(plain.bound())
+
+
 def test_what_is_tried_is_shown_only_while_it_is_better(training):
     tried, seen = training(0.5, 0.6, 0.6, 0.4, 0.6, 0.4, 0.4, stages="4xmost,6xmost@0.9"), []
     tried.trainer.on_step = lambda _: seen.append(kernel_of(tried))
@@ -546,10 +553,17 @@ def test_with_several_classes_noise_is_not_learned(fit):
     assert found.facts["power"] == 1.0
 
 
-def test_several_classes_have_no_tail(fit, clusters):
-    X, y = clusters(60)
-    with pytest.raises(UsageError, match="tail"):
-        fit(small(stages="2x30,5xtail"), X, y, classes=3)
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"stages": "2x30,5xtail"}, "tail"),
+        ({"power": 0.0, "epsilon": 0.0}, "epsilon"),
+        ({"epsilon": 0.0, "stages": "2xmost,2xmost@0"}, "epsilon"),
+    ],
+)
+def test_what_several_classes_cannot_have_is_refused_before_any_row_is_seen(settings, words):
+    with pytest.raises(UsageError, match=words):
+        small(**settings).likelihood_for("multiclass", 3)
 
 
 @pytest.mark.parametrize(("draw", "nll", "evaluations"), [(ringnorm, 0.17, 18), (twonorm, 0.08, 10)])
