@@ -3,7 +3,6 @@ import hashlib
 import json
 import socket
 import threading
-import time
 from dataclasses import replace
 
 import hostile_server as hostile
@@ -274,25 +273,22 @@ SLOW = replace(QUICK, read=0.3, window=0.3, rate=10_000, attempts=2)
 
 
 def test_a_server_that_trickles_is_given_up(server, tmp_path):
-    begin = time.monotonic()
     said, _ = _hostile(server, lambda request: _trickle(request, 0.02), tmp_path / "a", patience=SLOW, most=10_000_000)
     assert "too slow: " in said
     assert "expected 10,000 a second" in said
-    assert time.monotonic() - begin < 5
     assert not list(tmp_path.glob("*.lease"))
 
 
 def _trickle(request, pause):
+    """A megabyte, a byte at a time: minutes or hours for one that waits for it."""
     request.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
     request.endless(b"x", pause)
 
 
 def test_the_time_for_a_file_is_bounded_however_fast_it_comes(server, tmp_path):
     patience = replace(QUICK, total=0.4, rate=1e-6)
-    begin = time.monotonic()
     said, _ = _hostile(server, lambda request: _trickle(request, 0.001), tmp_path / "a", patience=patience)
     assert "the time for this file is over" in said
-    assert time.monotonic() - begin < 5
 
 
 def test_a_small_file_gets_less_time():

@@ -1,7 +1,7 @@
 """Make the reference posteriors: two samplers that must agree, and the evidence by annealed importance sampling.
 
-What is stored comes from elliptical slices about a Gaussian near the posterior (:mod:`gpbench.schemes.elliptical`), a
-hundred chains side by side from overdispersed starts, doubled until the worst row's effective draws and R-hat are as
+What is stored comes from elliptical slices about a Gaussian near the posterior (:mod:`gpbench.bench.truth.elliptical`),
+a hundred chains side by side from overdispersed starts, doubled until the worst row's effective draws and R-hat are as
 wanted. Errors come from the spread between the chains, which no autocorrelation biases. Gibbs sampling
 (:mod:`gpbench.schemes.gibbs`), which shares no line with that, says the same or the reference is refused.
 
@@ -21,11 +21,11 @@ from gpbench import __version__
 from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.division import divide
 from gpbench.bench.sources import opened, sources
+from gpbench.bench.truth.elliptical import Base, annealed_evidence, elliptical_move, laplace_base
 from gpbench.bench.truth.reference import SEED, Reference, folder, write_reference
 from gpbench.errors import NumericalError
 from gpbench.model.likelihoods import likelihood
 from gpbench.model.linalg import cholesky, trsm
-from gpbench.schemes.elliptical import Base, annealed_evidence, elliptical_move, laplace_base
 from gpbench.schemes.gibbs import (
     Chain,
     Gibbs,

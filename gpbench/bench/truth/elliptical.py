@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gpbench.errors import UsageError
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model.linalg import add_to_diagonal, potrf, trsm, trsv
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ def laplace_base(L: Array, derivatives: Callable[[Array], tuple[Array, Array]], 
         First and second derivative of log p(y | f) at f (n,).
     tolerance : float
         Largest change of f at the end.
+
+    Raises
+    ------
+    NumericalError
+        The mode was not found.
     """
     f = np.zeros(len(L))
     for _ in range(NEWTON):
@@ -116,8 +121,9 @@ def laplace_base(L: Array, derivatives: Callable[[Array], tuple[Array, Array]], 
         # a full step from afar may overshoot; the mode's neighbourhood is reached with steps of at most 3 a row
         f = f + step * min(1.0, 3.0 / max(float(np.abs(step).max()), 1e-300))
         if np.abs(step).max() < tolerance:
-            break
-    return base
+            return base
+    moved = float(np.abs(step).max())
+    raise NumericalError(f"the mode was not found in {NEWTON} Newton steps; the last moved f by {moved:.3g}")
 
 
 def elliptical_move(

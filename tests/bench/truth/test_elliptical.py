@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from gpbench.errors import UsageError
+from gpbench.bench.truth.elliptical import Base, annealed_evidence, elliptical_move, laplace_base
+from gpbench.errors import NumericalError, UsageError
 from gpbench.model.kernels import make_kernel
 from gpbench.model.likelihoods import Logit, Probit
 from gpbench.model.linalg import cholesky
-from gpbench.schemes.elliptical import Base, annealed_evidence, elliptical_move, laplace_base
 
 Y = np.array([1, 0, 1])
 K = make_kernel("se", 1, variance=4.0, lengthscale=1.0, noise=0.0).gram(np.array([[0.0], [0.8], [1.9]]))
@@ -91,6 +91,12 @@ def test_the_base_is_at_the_mode():
     slope, curvature = likelihood.derivatives(Y, base.mean)
     np.testing.assert_allclose(np.linalg.solve(L @ L.T, base.mean), slope, atol=1e-6)
     np.testing.assert_allclose(base.tau, -curvature, atol=1e-6)
+
+
+def test_a_mode_that_is_not_found_is_an_error():
+    L, _ = problem(Logit())
+    with pytest.raises(NumericalError, match="the mode was not found in 100 Newton steps"):
+        laplace_base(L, lambda f: (np.where(f > 0.0, -50.0, 50.0), -np.ones(3)))  # steps to and fro
 
 
 @pytest.mark.parametrize("betas", [[0.0], [0.1, 1.0], [0.0, 0.9], [0.0, 0.5, 0.5, 1.0]])
