@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.bench.metrics import metrics
-from gpbench.errors import PluginError, StoreError
+from gpbench.errors import GpbenchError, PluginError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -273,40 +274,37 @@ def with_scores(cells: Iterable[AnyResult], store: Store) -> tuple[list[AnyResul
     list of Result
         Copies, of the same type.
     list of str
-        At most one sentence: how many cells could not be scored, and why the first of them.
+        A sentence for the cells that could not be scored and one for each third party's metric that has no value for
+        some: how many cells, and why the first of them.
     """
     scored: list[AnyResult] = []
-    problems: list[StoreError] = []
+    problems: dict[str, list[GpbenchError]] = defaultdict(list)
     for cell in cells:
-        found = _nothing()
+        found: dict[str, float | None] = dict.fromkeys(sorted(SCORED))
         if known := {name: cell.metrics[name] for name in found if name in cell.metrics}:
             found |= known  # of reference results, which have no arrays
         elif cell.finished:
-            try:
-                found = _scores(cell, store)
-            except StoreError as error:
-                problems.append(error)
+            found |= _scores(cell, store, problems)
         scored.append(replace(cell, metrics={**cell.metrics, **found}))
-    if not problems:
-        return scored, []
-    return scored, [f"{len(problems)} cells without Brier score and calibration error: {problems[0]}"]
+    return scored, [f"{len(errors)} cells without {what}: {errors[0]}" for what, errors in problems.items()]
 
 
-def _nothing() -> dict[str, float | None]:
-    return dict.fromkeys(sorted(SCORED))
-
-
-def _scores(cell: Result, store: Store) -> dict[str, float | None]:
-    found = _probabilities(cell.key, store, digest=cell.arrays_sha256)
-    return _nothing() if found is None else scores_of(*found) | _of_plugins(*found)  # counts have none
-
-
-def _of_plugins(probabilities: Array, y: Labels) -> dict[str, float | None]:
-    """Third parties' metrics; those that cannot be computed are an error."""
+def _scores(cell: Result, store: Store, problems: dict[str, list[GpbenchError]]) -> dict[str, float | None]:
+    """A cell's scores and third parties' metrics, as far as they can be had; the rest is added to the problems."""
     try:
-        return {name: metric(probabilities, y) for name, metric in metrics().items()}
-    except PluginError as error:
-        raise StoreError(str(error)) from error
+        predicted = _probabilities(cell.key, store, digest=cell.arrays_sha256)
+    except StoreError as error:
+        problems["Brier score and calibration error"].append(error)
+        return {}
+    if predicted is None:  # counts
+        return {}
+    found = scores_of(*predicted)
+    for name, metric in metrics().items():
+        try:
+            found[name] = metric(*predicted)
+        except PluginError as error:
+            problems[name].append(error)
+    return found
 
 
 def _probabilities(key: str, store: Store, *, digest: str | None = None) -> tuple[Array, Labels] | None:

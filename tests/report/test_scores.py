@@ -3,6 +3,8 @@ import pytest
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
 from gpbench.bench.store import Store
+from gpbench.errors import PluginError
+from gpbench.report import scores
 from gpbench.report.scores import (
     SCORED,
     average_precision,
@@ -92,6 +94,20 @@ def test_arrays_that_hold_something_else(make_cell, tmp_path):
     assert scored[0].metrics["brier"] is None
     told = "holds no probabilities and classes of the same test rows"
     assert problems == [f"1 cells without Brier score and calibration error: {tmp_path / cell.key}.npz {told}"]
+
+
+def test_a_metric_of_a_plugin_that_fails_takes_no_other_with_it(make_cell, tmp_path, monkeypatch):
+    def broken(probabilities, y):
+        raise PluginError("metric broken cannot be computed")
+
+    own = {"broken": broken, "rows": lambda *predicted: float(len(predicted[1]))}
+    monkeypatch.setattr(scores, "metrics", lambda: own)
+    store, cell = Store(tmp_path), make_cell()
+    np.savez(tmp_path / f"{cell.key}.npz", test_probabilities=BINARY, y_test=np.array([0] * len(BINARY)))
+    scored, problems = with_scores([cell], store)
+    assert scored[0].metrics["rows"] == len(BINARY)
+    assert scored[0].metrics["brier"] is not None
+    assert problems == ["1 cells without broken: metric broken cannot be computed"]
 
 
 def test_auc_by_hand():

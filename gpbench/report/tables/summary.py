@@ -31,15 +31,15 @@ class Statistics(TypedDict):
 class Row(TypedDict):
     """One method on one data set.
 
-    ``method_label`` and ``dataset_label`` are the ids with what tells rows of one id apart. ``cells`` counts the failed
-    ones too; ``outcomes`` counts cells by status, ``problems`` by error message, ``stopped_by`` finished cells by what
-    ended their training. ``brier``, ``ece``, ``auc`` and
-    ``average_precision`` (two classes) are known for cells from :func:`gpbench.report.scores.with_scores`.
-    ``processors`` and ``threads`` name what the times were taken on and with; times of several are not averaged.
-    ``jobs`` is the largest number of cells that ran at once; ``disturbed`` says what the clocks have against the times;
-    ``settings`` are those that have a value, ``details`` what differs from other rows of the method and is not in the
-    label; ``decisions`` what preparation decided about the data set by itself; ``more`` has third parties' metrics,
-    where there are any.
+    ``method_label`` and ``dataset_label`` are the ids with what tells rows of one id apart. ``splits`` has seed and
+    index of each cell; ``cells`` counts the failed ones too; ``outcomes`` counts cells by status, ``problems`` by error
+    message, ``stopped_by`` finished cells by what ended their training. ``brier``, ``ece``, ``auc`` and
+    ``average_precision`` (two classes) are known for cells from :func:`gpbench.report.scores.with_scores`;
+    ``one_class`` counts those whose test rows are of one class, where others have an AUC. ``processors`` and
+    ``threads`` name what the times were taken on and with; times of several are not averaged. ``jobs`` is the largest
+    number of cells that ran at once; ``disturbed`` says what the clocks have against the times; ``settings`` are those
+    that have a value, ``details`` what differs from other rows of the method and is not in the label; ``decisions``
+    what preparation decided about the data set by itself; ``more`` has third parties' metrics, where there are any.
     """
 
     dataset: str
@@ -50,6 +50,7 @@ class Row(TypedDict):
     details: list[str]
     split: str
     seeds: list[int]
+    splits: list[tuple[int, int]]
     cells: int
     failed: int
     outcomes: dict[str, int]
@@ -60,6 +61,7 @@ class Row(TypedDict):
     brier: Statistics
     ece: Statistics
     auc: Statistics
+    one_class: int
     average_precision: Statistics
     train_seconds: Statistics
     processors: list[str]
@@ -116,6 +118,7 @@ def processors(rows: Iterable[Row]) -> list[str]:
 def _row(group: Group) -> Row:
     finished = group.finished
     outcomes = Counter(cell.status for cell in group.cells)
+    areas = [cell.metrics.get("auc") for cell in finished]
     timed = len(group.processors) == len(group.threads) == 1
     row: Row = {
         "dataset": group.dataset,
@@ -126,6 +129,7 @@ def _row(group: Group) -> Row:
         "details": list(group.details),
         "split": group.split,
         "seeds": group.seeds,
+        "splits": sorted((cell.split.seed, cell.split.index) for cell in group.cells),
         "cells": len(group.cells),
         "failed": len(group.cells) - outcomes["ok"],
         "outcomes": dict(sorted(outcomes.items())),
@@ -135,7 +139,8 @@ def _row(group: Group) -> Row:
         "error": statistics([cell.metrics["error"] for cell in finished]),
         "brier": statistics([cell.metrics.get("brier") for cell in finished]),
         "ece": statistics([cell.metrics.get("ece") for cell in finished]),
-        "auc": statistics([cell.metrics.get("auc") for cell in finished]),
+        "auc": statistics(areas),
+        "one_class": areas.count(None) if any(area is not None for area in areas) else 0,
         "average_precision": statistics([cell.metrics.get("average_precision") for cell in finished]),
         "train_seconds": statistics([cell.metrics["train_seconds"] for cell in finished if timed]),
         "processors": group.processors,

@@ -143,7 +143,7 @@ def display(summary: Sequence[Row], *, metrics: Sequence[str] = SHOWN) -> Displa
         word_heads=("data set", "method", "split", "cells"),
         number_heads=tuple(METRICS.get(name, name) for name in shown),
         lines=tuple(lines),
-        best="lowest mean NLL of the data set" if winners else "",
+        best=_best(summary) if winners else "",
         notes=(*(meanings[name] for name in shown if name in meanings), *_notes(summary, metrics)),
     )
 
@@ -153,11 +153,11 @@ def best_rows(summary: Sequence[Row]) -> set[int]:
 
     Only rows that rest on the same splits compete: one that failed on the hard splits has not won.
     """
-    rivals: dict[tuple[str, str, tuple[int, ...], int], list[tuple[float, int]]] = defaultdict(list)
+    rivals: dict[tuple[str, str, tuple[tuple[int, int], ...]], list[tuple[float, int]]] = defaultdict(list)
     for index, row in enumerate(summary):
         mean = row["nll"]["mean"]
         if not row["failed"] and mean is not None:
-            same = (row["dataset_label"], row["split"], tuple(row["seeds"]), row["cells"])
+            same = (row["dataset_label"], row["split"], tuple(row["splits"]))
             rivals[same].append((round(mean, 4), index))
     winners: set[int] = set()
     for numbers in rivals.values():
@@ -165,6 +165,15 @@ def best_rows(summary: Sequence[Row]) -> set[int]:
             lowest = min(numbers)[0]
             winners.update(index for mean, index in numbers if mean == lowest)
     return winners
+
+
+def _best(summary: Sequence[Row]) -> str:
+    """What the mark of the best rows means."""
+    splits: dict[str, set[tuple[tuple[int, int], ...]]] = defaultdict(set)
+    for row in summary:
+        splits[row["dataset_label"]].add(tuple(row["splits"]))
+    apart = ", of those with the same splits" if any(len(found) > 1 for found in splits.values()) else ""
+    return f"lowest mean NLL of the data set{apart}"
 
 
 def _split(row: Row) -> str:
@@ -212,6 +221,13 @@ def _notes(summary: Sequence[Row], metrics: Sequence[str]) -> list[str]:
     if limited := _limited(summary):
         notes.append(f"Training ended at a limit, not by convergence: {'; '.join(limited)}.")
     notes += _setting_notes(summary)
+    if {"auc", "average_precision"} & set(metrics):
+        notes += [
+            f"{_where(row)}: neither AUC nor average precision, since the test rows of {row['one_class']} of "
+            f"{row['cells'] - row['failed']} cells are of one class; fewer folds hold more rows each."
+            for row in summary
+            if row["one_class"]
+        ]
     for row in summary:
         where = _where(row)
         notes += [f"{where}: {count} of {row['cells']} cells failed: {why}" for why, count in row["problems"].items()]

@@ -331,6 +331,24 @@ def test_only_the_same_splits_compete(make_cell, spoil):
     assert "b" not in marked(summarise(cells))
 
 
+def test_as_many_splits_are_not_the_same_splits(make_cell):
+    whole = [make_cell(method=name, index=i, nll=nll) for name, nll in (("a", 0.4), ("c", 0.5)) for i in range(2)]
+    parts = [make_cell(method="b", index=0, nll=0.1), make_cell(method="d", index=1, nll=0.2)]
+    assert marked(summarise([*whole, *parts])) == ["a"]
+    assert "* lowest mean NLL of the data set, of those with the same splits" in table(summarise([*whole, *parts]))
+    assert "* lowest mean NLL of the data set.\n" in table(summarise(whole))
+
+
+def test_why_there_is_no_auc_is_told(make_cell):
+    cells = [make_cell(index=i) for i in range(3)]
+    for cell, area in zip(cells, (0.7, None, 0.9), strict=True):
+        cell.metrics["auc"] = area
+    told = "neither AUC nor average precision, since the test rows of 1 of 3 cells are of one class"
+    assert told in " ".join(table(summarise(cells), metrics=("nll", "auc")).split())
+    assert told not in " ".join(table(summarise(cells)).split())
+    assert told not in " ".join(table(summarise(cells[::2]), metrics=("nll", "auc")).split())
+
+
 def test_seeds_other_than_zero_are_shown(make_cell):
     assert "folds:10 seed 3 " in table(summarise([make_cell(seed=3)]))
     assert "folds:10 seeds 0, 3 " in table(summarise([make_cell(seed=3), make_cell(seed=0)]))
