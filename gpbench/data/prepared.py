@@ -8,21 +8,18 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import shutil
-import socket
-import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 
 from gpbench.data.dataset import Dataset, GivenSplits, Ints
 from gpbench.data.record import Preparation
 from gpbench.errors import DataError
+from gpbench.leases import remove_unfinished, unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,12 +88,10 @@ def partial_folder(folder: Path) -> Iterator[Path]:
     DataError
         It cannot be written (a full disk, no permission).
     """
-    mark = f"{socket.gethostname()}-{os.getpid()}"
-    partial = folder.parent / f".{folder.name}.{mark}-{uuid.uuid4().hex[:8]}.partial"
-    old = partial.with_suffix(".old")
+    partial, old = unfinished(folder), unfinished(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _remove_orphans(folder)
+        remove_unfinished(folder.parent)
         partial.mkdir()
         yield partial
         _move(partial, folder, old=old)
@@ -124,15 +119,6 @@ def _move(partial: Path, folder: Path, *, old: Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
         else:
             return
-
-
-def _remove_orphans(folder: Path) -> None:
-    """Remove what killed processes of this machine left behind."""
-    host = socket.gethostname()
-    for path in folder.parent.glob(f".{folder.name}.{host}-*"):
-        owner = path.name.removeprefix(f".{folder.name}.{host}-").partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def save_rest(partial: Path, header: dict[str, Any], *, y: Ints, given: GivenSplits) -> None:
