@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["Holder", "Lease", "Timing", "alone", "holder_of", "remove_unfinished", "replacing", "unfinished"]
 
 _SUFFIX = ".lease"
-_PARTIAL = re.compile(r"\.[0-9a-f]{32}\.(?P<system>\w+)-(?P<pid>\d+)\.partial")
+_PARTIAL = re.compile(r"\.[0-9a-f]{32}\.(?P<system>\w+)-(?P<pid>\d{1,9})\.partial")
 _FORSAKEN = 86_400.0  # seconds without a write after which nobody of another system is writing any more
 _LONGEST = 200  # bytes of a name that may still grow by a suffix or two; systems take 255
 _SAME_START = 2.0  # seconds by which a process's start may seem to move when the system's clock is set
@@ -340,7 +340,7 @@ def remove_unfinished(folder: Path) -> None:
     Raises
     ------
     OSError
-        The folder cannot be read or written.
+        The folder cannot be read.
     """
     for path in folder.iterdir():
         if (said := _PARTIAL.fullmatch(path.name)) is None:
@@ -357,7 +357,7 @@ def _forsaken(path: Path) -> bool:
     """Whether nothing of a file, or in a folder, was written for long."""
     try:
         return _now(path) - max(each.stat().st_mtime for each in (path, *path.rglob("*"))) > _FORSAKEN
-    except FileNotFoundError:  # it is being renamed or removed
+    except OSError:  # it is being renamed or removed
         return False
 
 

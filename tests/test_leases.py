@@ -284,12 +284,26 @@ def test_a_folder_in_which_something_is_written_is_not_forsaken(tmp_path, monkey
     assert theirs.exists()
 
 
+def test_what_is_renamed_while_it_is_looked_at_is_nobodys_leftover(tmp_path, monkeypatch):
+    with monkeypatch.context() as container:
+        container.setattr(leases, "_system", lambda: "another table of processes")
+        theirs = _half_written(tmp_path / "made", "file", age=1e6)
+
+    def stale(_):
+        raise OSError(errno.ESTALE, "Stale file handle")  # as NFS says
+
+    monkeypatch.setattr(leases, "_now", stale)
+    remove_unfinished(tmp_path)
+    assert theirs.exists()
+
+
 def test_files_of_other_names_are_let_alone(tmp_path):
     names = [
         "mine.partial",
         ".table.parquet.partial",
         ".x.host-999999999-0123abcd.partial",
         ".x.host-999999999-01234567.old",
+        f".{'0' * 32}.{leases._mark()}-{1 << 70}.partial",
         f".{'0' * 32}.host-999999999.partial",  # names of gpbench's first version, before they are forsaken
     ]
     for name in names:
