@@ -15,12 +15,13 @@ since those of two machines differ.
 
 A process that was held up for longer than ``stale`` seconds (a laptop that slept, with its folder on a server) may have
 lost its lease without knowing. What is made under a lease must therefore be harmless when it is made twice: written
-beside its place and renamed.
+beside its place, under a name that says whose it is (:func:`unfinished`), and renamed.
 
 ::
 
     with alone(path):                        # wait for it
-        ...
+        with replacing(path) as partial:
+            ...
     if (lease := Lease.take(path)):          # or go on with something else
         with lease:
             ...
@@ -34,6 +35,8 @@ import hashlib
 import json
 import math
 import os
+import re
+import shutil
 import socket
 import threading
 import time
@@ -48,10 +51,11 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Holder", "Lease", "Timing", "alone", "holder_of", "remove_unfinished", "unfinished"]
+__all__ = ["Holder", "Lease", "Timing", "alone", "holder_of", "remove_unfinished", "replacing", "unfinished"]
 
 _SUFFIX = ".lease"
-_PARTIAL = ".partial"
+_PARTIAL = re.compile(r"\.[0-9a-f]{32}\.(?P<system>\w+)-(?P<pid>\d{1,9})\.partial")
+_FORSAKEN = 86_400.0  # seconds without a write after which nobody of another system is writing any more
 _LONGEST = 200  # bytes of a name that may still grow by a suffix or two; systems take 255
 _SAME_START = 2.0  # seconds by which a process's start may seem to move when the system's clock is set
 _FIRST_PAUSE = 0.01  # seconds
@@ -303,26 +307,63 @@ def holder_of(path: Path) -> Holder | None:
 
 
 def unfinished(path: Path) -> Path:
-    """A name beside a path for what this process writes before it is renamed: ``.ID.HOST-PID.partial``."""
-    return path.with_name(f".{uuid.uuid4().hex}.{_host()}-{os.getpid()}{_PARTIAL}")
+    """A name beside a path for a file or folder that this process writes and renames: ``.ID.SYSTEM-PID.partial``."""
+    return path.with_name(f".{uuid.uuid4().hex}.{_mark()}-{os.getpid()}.partial")
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what processes of this machine that are gone have left half-written, under names of :func:`unfinished`.
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name of :func:`unfinished` for a new file: put in the path's place if the block ends well, removed if not.
 
     Raises
     ------
     OSError
-        The folder cannot be read or written.
+        The file cannot be put there.
     """
-    for path in folder.glob(f"*{_PARTIAL}"):
-        host, _, process = path.name.removesuffix(_PARTIAL).rpartition(".")[-1].rpartition("-")
-        if host == _host() and process.isdigit() and not psutil.pid_exists(int(process)):
-            path.unlink(missing_ok=True)
+    partial = unfinished(path)
+    try:
+        yield partial
+        partial.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
 
 
-def _host() -> str:
-    return socket.gethostname().replace(".", "_").replace("-", "_")
+def remove_unfinished(folder: Path) -> None:
+    """Remove what was left half-written in a folder, files and folders under names of :func:`unfinished`.
+
+    That is what a process of this system wrote which is gone; and what one of another system wrote (a machine, a
+    container, or this machine before it was started anew), whose numbers say nothing here, if nothing in it was written
+    for a day.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be read.
+    """
+    for path in folder.iterdir():
+        if (said := _PARTIAL.fullmatch(path.name)) is None:
+            continue
+        gone = not psutil.pid_exists(int(said["pid"])) if said["system"] == _mark() else _forsaken(path)
+        if gone and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif gone:
+            with contextlib.suppress(OSError):  # another user's
+                path.unlink()
+
+
+def _forsaken(path: Path) -> bool:
+    """Whether nothing of a file, or in a folder, was written for long."""
+    try:
+        return _now(path) - max(each.stat().st_mtime for each in (path, *path.rglob("*"))) > _FORSAKEN
+    except OSError:  # it is being renamed or removed
+        return False
+
+
+def _mark() -> str:
+    """The system, short enough for a name."""
+    return hashlib.sha256(_system().encode()).hexdigest()[:12]
 
 
 def _place(path: Path) -> Path:

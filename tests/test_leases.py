@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from gpbench import leases
-from gpbench.leases import Holder, Lease, Timing, alone, holder_of
+from gpbench.leases import Holder, Lease, Timing, alone, holder_of, remove_unfinished, replacing, unfinished
 
 QUICK = Timing(touch=0.05, stale=0.4, look=0.02)
 SPAWN = multiprocessing.get_context("spawn")
@@ -237,6 +237,95 @@ def test_a_full_disk_leaves_no_empty_lease(tmp_path, monkeypatch, links):
     with pytest.raises(OSError, match="No space left"):
         Lease.take(tmp_path / "made")
     assert list(tmp_path.iterdir()) == []
+
+
+def _half_written(path, kind, *, age=0.0):
+    """What a process was writing when it was last heard of, ``age`` seconds ago."""
+    partial = unfinished(path)
+    if kind == "folder":
+        partial.mkdir()
+        (partial / "X.npy").write_bytes(b"half")
+    else:
+        partial.write_bytes(b"half")
+    for each in (partial, *partial.rglob("*")):
+        os.utime(each, (time.time() - age,) * 2)
+    return partial
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_the_dead_left_half_written_goes_and_what_the_living_write_stays(tmp_path, monkeypatch, kind):
+    mine = _half_written(tmp_path / "made", kind, age=1e6)
+    monkeypatch.setattr(leases.os, "getpid", lambda: 999_999_999)
+    dead = _half_written(tmp_path / "made", kind)
+    remove_unfinished(tmp_path)
+    assert mine.exists()
+    assert not dead.exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_numbers_of_processes_say_nothing_of_another_system_that_bears_the_same_name(tmp_path, monkeypatch, kind):
+    with monkeypatch.context() as container:
+        container.setattr(leases, "_system", lambda: "another table of processes")
+        container.setattr(leases.os, "getpid", lambda: 999_999_999)
+        theirs = _half_written(tmp_path / "made", kind, age=3600)
+        forsaken = _half_written(tmp_path / "made", kind, age=1e6)
+    remove_unfinished(tmp_path)
+    assert list(tmp_path.iterdir()) == [theirs]
+    assert not forsaken.exists()
+
+
+def test_a_folder_in_which_something_is_written_is_not_forsaken(tmp_path, monkeypatch):
+    with monkeypatch.context() as container:
+        container.setattr(leases, "_system", lambda: "another table of processes")
+        theirs = _half_written(tmp_path / "made", "folder", age=1e6)
+    (theirs / "X.npy").write_bytes(b"more")
+    os.utime(theirs, (0, 0))
+    remove_unfinished(tmp_path)
+    assert theirs.exists()
+
+
+def test_what_is_renamed_while_it_is_looked_at_is_nobodys_leftover(tmp_path, monkeypatch):
+    with monkeypatch.context() as container:
+        container.setattr(leases, "_system", lambda: "another table of processes")
+        theirs = _half_written(tmp_path / "made", "file", age=1e6)
+
+    def stale(_):
+        raise OSError(errno.ESTALE, "Stale file handle")  # as NFS says
+
+    monkeypatch.setattr(leases, "_now", stale)
+    remove_unfinished(tmp_path)
+    assert theirs.exists()
+
+
+def test_files_of_other_names_are_let_alone(tmp_path):
+    names = [
+        "mine.partial",
+        ".table.parquet.partial",
+        ".x.host-999999999-0123abcd.partial",
+        ".x.host-999999999-01234567.old",
+        f".{'0' * 32}.{leases._mark()}-{1 << 70}.partial",
+        f".{'0' * 32}.host-999999999.partial",  # names of gpbench's first version, before they are forsaken
+    ]
+    for name in names:
+        (tmp_path / name).touch()
+    remove_unfinished(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "made"
+    with replacing(path) as partial:
+        partial.write_text("first")
+
+    def interrupted():
+        with replacing(path) as partial:
+            partial.write_text("sec")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def _work(folder, seconds, seed):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["health", "lines", "thread_warnings"]
 
-_OTHERS = ("click", "matplotlib", "openml", "platformdirs", "psutil", "tqdm")
+_OTHERS = ("click", "matplotlib", "openml", "platformdirs", "psutil")
 _EXTRAS = ("dask", "distributed", "polyagamma")
 
 

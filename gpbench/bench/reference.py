@@ -18,6 +18,7 @@ from gpbench.bench.cell import CONTENT, canonical
 from gpbench.bench.result import COLUMNS, Result
 from gpbench.config import shipped
 from gpbench.errors import StoreError, UsageError, reason
+from gpbench.leases import remove_unfinished, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,11 +111,11 @@ def write_reference(path: Path, results: Iterable[Result]) -> None:
             f"{len(dirty)} of {len(cells)} cells were made by a checkout with changes ({dirty[0].label}); "
             "reference results are of committed code: commit, and run them again"
         )
-    partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(arrow_of(cells), partial, compression="zstd")
-        partial.replace(path)
+        remove_unfinished(path.parent)
+        with replacing(path) as partial:
+            pq.write_table(arrow_of(cells), partial, compression="zstd")
     except OSError as error:
         raise StoreError(f"cannot write {path}: {reason(error)}") from error
 

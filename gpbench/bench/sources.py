@@ -118,13 +118,7 @@ class FileSource:
         """Read the file, or its prepared form."""
         from gpbench.data.userfile import load_file  # noqa: PLC0415  # pandas is heavy
 
-        label = f"reading {self.path.name}"
-        return load_file(
-            self.path,
-            options=self.options,
-            cache=self.cache,
-            progress=None if progress is None else lambda done, total: progress(label, done, total),
-        )
+        return load_file(self.path, options=self.options, cache=self.cache, progress=progress)
 
 
 def sources(

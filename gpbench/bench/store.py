@@ -18,7 +18,7 @@ import json
 import os
 import stat
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
 from itertools import count
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from gpbench.bench.cell import FORMAT
 from gpbench.bench.result import LARGEST, FormatError, Result
 from gpbench.errors import StoreError, reason
-from gpbench.leases import Lease, alone, holder_of, remove_unfinished, unfinished
+from gpbench.leases import Lease, alone, holder_of, remove_unfinished, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -269,18 +269,11 @@ class Store:
             raise self._error("write", error) from error
 
     def _write(self, path: Path, content: bytes, *, sync: bool = False) -> None:
-        partial = unfinished(path)
-        try:
-            with partial.open("wb") as file:
-                file.write(content)
-                if sync:
-                    file.flush()
-                    os.fsync(file.fileno())
-            partial.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
-            raise
+        with replacing(path) as partial, partial.open("wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
 
     def _set_aside(self, path: Path, why: str) -> None:
         moved = [_move_aside(file) for file in (path, path.with_suffix(".npz")) if os.path.lexists(file)]

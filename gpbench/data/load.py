@@ -7,7 +7,6 @@ changes when the catalogue says something else of the files or of their preparat
 from __future__ import annotations
 
 import shutil
-import warnings
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,20 +15,18 @@ from typing import TYPE_CHECKING
 
 from gpbench.data import generators, openml
 from gpbench.data.catalogue import Edition, Entry, File, entry
-from gpbench.data.download import Patience, Progress, sha256_of, unwritable
+from gpbench.data.download import Patience, Progress, sha256_of
 from gpbench.data.embedded import load_embedded
 from gpbench.data.fetch import Attempts, Copy, Found, Places, accept, cannot_be_had, files_here, offers
-from gpbench.data.prepared import open_prepared, outdated
+from gpbench.data.prepared import opened_or_made, outdated
 from gpbench.data.recipe import Recipe
-from gpbench.errors import DataError, GpbenchError, GpbenchWarning, UsageError
-from gpbench.leases import alone, remove_unfinished
+from gpbench.errors import DataError, GpbenchError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from gpbench.data.dataset import Dataset, GivenSplits
     from gpbench.data.formats import Frames
-    from gpbench.leases import Holder
 
 __all__ = ["Candidate", "candidate_of", "candidates", "files_of", "is_here", "known", "load", "prepared_folder"]
 
@@ -81,7 +78,7 @@ def load(
     places = Places(folder / "files", mirror, offline, progress, patience or Patience())
     if name.startswith("openml:"):
         home = folder / "prepared" / f"openml-{openml.openml_id(name)}"
-        return _once(home, home, partial(_fetched, name, home, places), name=name, progress=progress)
+        return opened_or_made(home, partial(_fetched, name, home, places), name=name, lease=home, progress=progress)
     base, rows = generators.parse(name)
     one = entry(base)
     if one.maker == "embedded":
@@ -89,7 +86,8 @@ def load(
     if one.maker == "generated":
         return _load_generated(one, rows or one.n or generators.BLOCK, folder, progress, draws=draws)
     home = prepared_folder(one, folder)
-    return _once(home, home.parent, partial(_fetched, name, home, places), name=name, progress=progress)
+    make = partial(_fetched, name, home, places)
+    return opened_or_made(home, make, name=name, lease=home.parent, progress=progress)
 
 
 def known(name: str) -> None:
@@ -152,46 +150,6 @@ def _openml_here(number: int, places: Places) -> bool:
     return any(files_here(pair, places) for pair in openml.files_of(number))
 
 
-def _already(home: Path, attempts: Attempts) -> Dataset | None:
-    """The prepared form, if it stands there whole; what is wrong with one that is damaged is noted."""
-    if not (home / "header.json").exists():
-        return None
-    try:
-        return open_prepared(home)
-    except DataError as error:
-        if not outdated(home):
-            attempts.add(str(home), str(error))
-        return None
-
-
-def _once(
-    home: Path, place: Path, make: Callable[[Attempts], Dataset], *, name: str, progress: Progress | None
-) -> Dataset:
-    """Open a prepared form; make it, or wait for the process that is making it at the same place."""
-
-    def waiting(holder: Holder | None) -> None:
-        if progress is not None:
-            progress(f"waiting for {holder or 'another process'}, which prepares {name}", 0, None)
-
-    attempts = Attempts()
-    if (found := _already(home, attempts)) is not None:
-        return found
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(place.parent)
-        with alone(place, waiting=waiting):
-            damaged = list(attempts.lines)
-            if (found := _already(home, attempts)) is not None:
-                return found
-            made = make(attempts)
-    except OSError as error:
-        raise DataError(unwritable(place.parent, error)) from error
-    for line in damaged:
-        words = line.removesuffix("; remove the folder")
-        warnings.warn(f"{words}; it has been made anew", GpbenchWarning, stacklevel=3)
-    return made
-
-
 def _label(name: str, progress: Progress | None) -> Callable[[int, int], None] | None:
     if progress is None:
         return None
@@ -202,7 +160,7 @@ def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | No
     name = one.id if rows == one.n else f"{one.id}:{rows}"
     home = folder / "prepared" / one.id / (f"{rows}-{_GENERATION}" if draws == 1 else f"{rows}x{draws}-{_GENERATION}")
 
-    def make(_: Attempts) -> Dataset:
+    def make(_: str | None) -> Dataset:
         from gpbench.data.preparation import prepare  # noqa: PLC0415  # as below
 
         return prepare(
@@ -215,14 +173,17 @@ def _load_generated(one: Entry, rows: int, folder: Path, progress: Progress | No
             progress=_label(name, progress),
         )
 
-    return _once(home, home.parent, make, name=name, progress=progress)
+    return opened_or_made(home, make, name=name, lease=home.parent, progress=progress)
 
 
 _GENERATION = 1  # raised when a generator's rows change
 
 
-def _fetched(name: str, home: Path, places: Places, attempts: Attempts) -> Dataset:
+def _fetched(name: str, home: Path, places: Places, damage: str | None) -> Dataset:
     """Prepare the first set of files that turns out to be the data set."""
+    attempts = Attempts()
+    if damage is not None:
+        attempts.add(str(home), damage)
     with closing(candidates(name, places, attempts)) as found:
         for candidate in found:
             try:

@@ -1,6 +1,7 @@
 """The prepared form of a data set on disk: X.npy (memory-mapped), y.npy, given.npz where there are splits, header.json.
 
-A folder appears whole or not at all: everything is written beside it and renamed.
+A folder appears whole or not at all: everything is written beside it and renamed. One process makes it, and the others
+wait.
 """
 
 from __future__ import annotations
@@ -8,27 +9,38 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import shutil
-import socket
-import uuid
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 
 from gpbench.data.dataset import Dataset, GivenSplits, Ints
+from gpbench.data.download import unwritable
 from gpbench.data.record import Preparation
-from gpbench.errors import DataError
+from gpbench.errors import DataError, GpbenchWarning
+from gpbench.leases import alone, remove_unfinished, unfinished
+from gpbench.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
-__all__ = ["PREPARED_FORMAT", "MatrixWriter", "open_prepared", "outdated", "partial_folder", "save_rest"]
+    from gpbench.data.download import Progress
+    from gpbench.leases import Holder
+
+__all__ = [
+    "PREPARED_FORMAT",
+    "MatrixWriter",
+    "open_prepared",
+    "opened_or_made",
+    "outdated",
+    "partial_folder",
+    "save_rest",
+]
 
 PREPARED_FORMAT = 2
 _HEADER_BYTES = 128
@@ -91,12 +103,10 @@ def partial_folder(folder: Path) -> Iterator[Path]:
     DataError
         It cannot be written (a full disk, no permission).
     """
-    mark = f"{socket.gethostname()}-{os.getpid()}"
-    partial = folder.parent / f".{folder.name}.{mark}-{uuid.uuid4().hex[:8]}.partial"
-    old = partial.with_suffix(".old")
+    partial, old = unfinished(folder), unfinished(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _remove_orphans(folder)
+        remove_unfinished(folder.parent)
         partial.mkdir()
         yield partial
         _move(partial, folder, old=old)
@@ -124,15 +134,6 @@ def _move(partial: Path, folder: Path, *, old: Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
         else:
             return
-
-
-def _remove_orphans(folder: Path) -> None:
-    """Remove what killed processes of this machine left behind."""
-    host = socket.gethostname()
-    for path in folder.parent.glob(f".{folder.name}.{host}-*"):
-        owner = path.name.removeprefix(f".{folder.name}.{host}-").partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def save_rest(partial: Path, header: dict[str, Any], *, y: Ints, given: GivenSplits) -> None:
@@ -225,3 +226,71 @@ def open_prepared(folder: str | Path) -> Dataset:
     if promised != found:
         raise DataError(f"{folder}: expected format and shapes {promised}; got {found}; remove the folder")
     return opened
+
+
+def opened_or_made(
+    folder: Path,
+    make: Callable[[str | None], Dataset],
+    *,
+    name: str,
+    lease: Path,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Open a prepared data set; make it, or wait for the process that is making it at the same place.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it stands, or will.
+    make : callable
+        Makes it there. Told what is wrong with one that stands there and is damaged; None where there is none, or only
+        one of another version.
+    name : str
+        Of the data set, for those who wait.
+    lease : Path
+        What is leased meanwhile.
+    progress : callable, optional
+        Told whom this one waits for.
+
+    Raises
+    ------
+    DataError
+        The data folder cannot be written; and whatever ``make`` raises.
+
+    Warns
+    -----
+    GpbenchWarning
+        The prepared form was damaged and has been made anew.
+    """
+
+    def waiting(holder: Holder | None) -> None:
+        if progress is not None:
+            progress(f"waiting for {holder or 'another process'}, which prepares {name}", 0, None)
+
+    found, _ = _standing(folder)
+    if found is not None:
+        return found
+    try:
+        lease.parent.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(lease.parent)
+        with alone(lease, waiting=waiting):
+            found, damage = _standing(folder)
+            if found is not None:
+                return found
+            made = make(damage)
+    except OSError as error:
+        raise DataError(unwritable(lease.parent, error)) from error
+    if damage is not None:
+        words = printable(damage).removesuffix("; remove the folder")
+        warnings.warn(f"{words}; it has been made anew", GpbenchWarning, stacklevel=3)
+    return made
+
+
+def _standing(folder: Path) -> tuple[Dataset | None, str | None]:
+    """The prepared data set, if it stands there whole; and what is wrong with one that is damaged."""
+    if not (folder / "header.json").exists():
+        return None, None
+    try:
+        return open_prepared(folder), None
+    except DataError as error:
+        return None, None if outdated(folder) else str(error)

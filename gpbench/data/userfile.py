@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,8 +17,8 @@ from gpbench.data.formats.frames import Reread, bare
 from gpbench.data.formats.libsvm import looks_like_libsvm
 from gpbench.data.formats.source import zip_members
 from gpbench.data.options import FILE_FORMATS, FileOptions
-from gpbench.data.preparation import Progress, open_prepared, prepare
-from gpbench.data.prepared import PREPARED_FORMAT
+from gpbench.data.preparation import prepare
+from gpbench.data.prepared import PREPARED_FORMAT, opened_or_made
 from gpbench.data.recipe import Column, Recipe
 from gpbench.errors import DataError, DataUnavailable, UsageError, unknown_name
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gpbench.data.dataset import Dataset
+    from gpbench.data.download import Progress
 
 __all__ = ["SUFFIXES", "TableFile", "file_format", "load_file", "table_file"]
 
@@ -205,7 +205,7 @@ def load_file(
     cache: Path,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Data set from a file; prepared once for each content and set of options.
+    """Data set from a file; prepared once for each content and set of options, by one of those who ask for it.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def load_file(
     cache : path
         The data folder; prepared files go to its folder ``files``.
     progress : callable, optional
-        Told how far reading has come.
+        Called with a label, what is read and what there is to read (in bytes).
 
     Raises
     ------
@@ -226,6 +226,11 @@ def load_file(
         The file cannot be used as it is; the message names columns and lines.
     UsageError
         Unknown suffix, column or task, or a task that must be said.
+
+    Warns
+    -----
+    GpbenchWarning
+        The prepared form was damaged and has been made anew.
     """
     options = options or FileOptions()
     file = table_file(path, options)
@@ -254,12 +259,8 @@ def _load(file: TableFile, options: FileOptions, tables: Reread, *, cache: Path,
     )
     key = _key(file, recipe)
     folder = cache / "files" / f"{path.name.encode()[:_NAME_BYTES].decode(errors='ignore')}-{key[:16]}"
-    if folder.is_dir():
-        try:
-            return open_prepared(folder)
-        except DataError:  # damaged: the file itself is here, so it is prepared again
-            shutil.rmtree(folder, ignore_errors=True)
-    try:
+
+    def make(_: str | None) -> Dataset:
         return prepare(
             tables,
             recipe,
@@ -270,8 +271,11 @@ def _load(file: TableFile, options: FileOptions, tables: Reread, *, cache: Path,
             index=index,
             named=_is_named(first, file.kind),
             missing=file.missing,
-            progress=progress,
+            progress=None if progress is None else lambda done, total: progress(f"reading {path.name}", done, total),
         )
+
+    try:
+        return opened_or_made(folder, make, name=path.name, lease=folder, progress=progress)
     except DataError as error:
         if path.name in str(error):
             raise

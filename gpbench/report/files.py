@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpbench.errors import StoreError, UsageError, reason
+from gpbench.leases import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,14 +78,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     StoreError
         The path cannot be written.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with replacing(path) as partial:
             partial.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-            partial.replace(path)
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {reason(error)}") from error

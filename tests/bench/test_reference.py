@@ -1,5 +1,6 @@
 """Results as data: what a file of reference results keeps of a cell, and what takes the place of what."""
 
+import errno
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,35 @@ def test_cells_of_a_dirty_checkout_are_refused(tmp_path, how):
     with pytest.raises(UsageError, match="1 of 2 cells were made by a checkout with changes"):
         write_reference(tmp_path / "a.parquet", [a_result(), replace(a_result(index=1), **how)])
     assert not list(tmp_path.iterdir())
+
+
+def test_two_that_write_at_once_write_a_file_each(tmp_path, monkeypatch):
+    path, write = tmp_path / "a.parquet", pq.write_table
+
+    def interleaved(*args, **options):
+        write(*args, **options)
+        monkeypatch.setattr(pq, "write_table", write)
+        write_reference(path, [a_result(index=1)])
+
+    monkeypatch.setattr(pq, "write_table", interleaved)
+    write_reference(path, [a_result()])
+    assert read_reference(path)[0].split == a_result().split
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_whole_leaves_the_file_before(tmp_path, monkeypatch):
+    path = tmp_path / "a.parquet"
+    write_reference(path, [a_result()])
+
+    def full(_, where, **__):
+        where.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        write_reference(path, [a_result(), a_result(index=1)])
+    assert len(read_reference(path)) == 1
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_later_cell_takes_the_place_of_the_same_with_other_versions_or_content():

@@ -327,9 +327,9 @@ def test_temporary_files_of_dead_processes_go_and_those_of_live_ones_stay(store)
     if dead == 0:
         os._exit(0)
     os.waitpid(dead, 0)
-    host = leases._host()
-    names = {"gone": f"a.json.{host}-{dead}.partial", "live": f"b.npz.{host}-{os.getppid()}.partial",
-             "elsewhere": f"c.json.{host}x-{dead}.partial"}  # fmt: skip
+    mark, some = leases._mark(), f".{'0' * 31}"
+    names = {"gone": f"{some}a.{mark}-{dead}.partial", "live": f"{some}b.{mark}-{os.getppid()}.partial",
+             "elsewhere": f"{some}c.{mark}x-{dead}.partial"}  # fmt: skip
     for name in names.values():
         (store.folder / name).write_text("half")
     store.prepare()

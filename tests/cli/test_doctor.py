@@ -1,5 +1,8 @@
 import json
 import platform
+import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +39,17 @@ def test_what_a_bug_report_needs(place):
     assert (found["mirror"]["place"], found["mirror"]["reachable"]) == (None, None)
     assert (found["store"]["place"], found["store"]["cells"]) == (str(place / "results" / "runs"), {})
     assert not list(place.iterdir())  # looking changes nothing
+
+
+def test_packages_that_are_named_are_those_that_gpbench_asks_for():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(health_module.PACKAGES + health_module._OTHERS) <= {name(each) for each in project["dependencies"]}
+    extras = project["optional-dependencies"]
+    assert set(health_module._EXTRAS) <= {name(each) for extra in ("cluster", "gibbs") for each in extras[extra]}
+
+
+def name(requirement):
+    return re.match(r"[\w-]+", requirement).group()
 
 
 def test_a_mirror_that_is_not_there_is_said(place, monkeypatch):

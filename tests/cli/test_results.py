@@ -14,6 +14,7 @@ from gpbench.bench.plan import run as plan_run
 from gpbench.bench.store import Store
 from gpbench.cli import main
 from gpbench.errors import StoreError
+from gpbench.leases import Lease
 from gpbench.report.plan import reference as addition
 
 RUN = ["run", "-m", "linear", "-m", "svgpc", "-d", "ringnorm-gen:60", "--folds", "2", "--max-iterations", "3",
@@ -129,6 +130,29 @@ def test_versions_that_are_no_longer_current_are_named(place, monkeypatch):
     assert f"of earlier versions: linear (now version {now}): version 99" in call("report", "--with-reference").stderr
     call("reproduce", "mine.toml", "--reference")  # runs them, and they take the place of the old ones
     assert {cell.version for cell in reference.read_reference(file) if cell.method == "linear"} == {now}
+
+
+def test_of_two_that_add_to_a_plan_at_once_none_loses_a_cell(place, monkeypatch):
+    found, add = [], addition.add_to_reference
+    monkeypatch.setattr(addition, "add_to_reference", lambda cells: (found.append(cells), add(cells))[1])
+    call("reproduce", "mine.toml", "--reference")
+    file = place / "shipped" / "reference" / "mine.parquet"
+    file.unlink()
+    one, other = (replace(found[0], results=found[0].results[part]) for part in (slice(2), slice(2, None)))
+    waiting = [other]
+
+    def read(path):
+        cells = reference.read_reference(path)
+        if waiting and (lease := Lease.take(path)) is not None:  # the other one need not wait
+            lease.release()
+            add(waiting.pop())
+        return cells
+
+    monkeypatch.setattr(addition, "read_reference", read)
+    add(one)
+    while waiting:
+        add(waiting.pop())
+    assert len(reference.read_reference(file)) == 4
 
 
 def test_cells_of_settings_that_the_plan_no_longer_has_are_dropped(place):

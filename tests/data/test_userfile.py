@@ -1,16 +1,18 @@
 import gzip
 import io
+import re
+import threading
 import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from gpbench.data import userfile
+from gpbench.data import prepared, userfile
 from gpbench.data.options import FileOptions
 from gpbench.data.record import fitted
 from gpbench.data.userfile import file_format, load_file
-from gpbench.errors import DataError, DataUnavailable, UsageError
+from gpbench.errors import DataError, DataUnavailable, GpbenchWarning, UsageError
 
 CSV = "colour,size,kind\nred,1,a\nblue,2,b\nred,3,a\n"
 
@@ -170,9 +172,60 @@ def test_a_damaged_cache_is_made_anew(load, tmp_path):
     first = load("t.csv", CSV)
     (header,) = (tmp_path / "cache").rglob("header.json")
     header.write_text("{")
-    again = load("t.csv", CSV)
+    with pytest.warns(GpbenchWarning, match=r"t\.csv-\w+: the prepared data set is damaged .*; it has been made anew"):
+        again = load("t.csv", CSV)
     assert again.checksum == first.checksum
     assert again.notes == first.notes
+
+
+def test_who_comes_while_a_file_is_prepared_waits_for_it(load, tmp_path, monkeypatch):
+    made, opened, told, came, prepare = [], [], [], threading.Event(), userfile.prepare
+
+    def progress(*said):
+        told.append(said)
+        came.set()
+
+    def ask():
+        opened.append(load_file(tmp_path / "t.csv", cache=tmp_path / "cache", progress=progress))
+
+    other = threading.Thread(target=ask)
+
+    def prepared_once(*args, **options):
+        made.append(args)
+        if len(made) == 1:
+            other.start()
+            came.wait()
+        came.set()
+        return prepare(*args, **options)
+
+    monkeypatch.setattr(userfile, "prepare", prepared_once)
+    first = load("t.csv", CSV)
+    other.join()
+    assert len(made) == 1
+    assert opened[0].checksum == first.checksum
+    ((words, *_),) = told
+    assert re.fullmatch(r"waiting for process \d+ on .*, which prepares t\.csv", words)
+
+
+def test_what_another_process_has_made_anew_of_a_damaged_form_stays(load, tmp_path, monkeypatch):
+    load("t.csv", CSV)
+    (header,) = (tmp_path / "cache").rglob("header.json")
+    header.write_text("{")
+    mark, look = header.with_name("made anew"), prepared.open_prepared
+
+    def interleaved(folder):
+        try:
+            return look(folder)
+        except DataError:
+            monkeypatch.setattr(prepared, "open_prepared", look)
+            with pytest.warns(GpbenchWarning, match="it has been made anew"):
+                load("t.csv", CSV)
+            mark.touch()
+            raise
+
+    monkeypatch.setattr(prepared, "open_prepared", interleaved)
+    load("t.csv", CSV)
+    assert mark.exists()
 
 
 def test_columns_of_pandas_own_types(load):

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.errors import DataError, unknown_name
+from gpbench.leases import replacing
 from gpbench.model.kernels import make_kernel
 
 if TYPE_CHECKING:
@@ -212,10 +213,8 @@ def write_reference(path: Path, found: Reference) -> None:
     arrays: dict[str, npt.NDArray[Any]] = {"about": np.frombuffer(about.encode("utf-8"), dtype=np.uint8)}
     for part, moments in found.moments.items():
         arrays |= {f"{part}/{name}": np.asarray(values, dtype=np.float32) for name, values in moments.items()}
-    unfinished = path.with_name(path.name + ".unfinished")
-    with unfinished.open("wb") as file:
+    with replacing(path) as partial, partial.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
-    unfinished.replace(path)
 
 
 @cache

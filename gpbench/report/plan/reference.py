@@ -9,6 +9,7 @@ from gpbench.bench.derived.stored import publish_arrays
 from gpbench.bench.plan.read import read_plan, shipped
 from gpbench.bench.plan.run import described
 from gpbench.bench.reference import merged, read_reference, reference_file, write_reference
+from gpbench.bench.store import Store
 from gpbench.config import checkout
 from gpbench.errors import StoreError, UsageError
 from gpbench.report.scores import with_scores
@@ -44,7 +45,8 @@ def check_addition(plan: str, *, quick: bool) -> None:
 def add_to_reference(found: PlanCells) -> list[Path]:
     """Add a plan's cells, and the arrays that its picture needs, to the reference results.
 
-    Earlier cells that the plan no longer describes, since a setting has changed, are dropped.
+    Earlier cells that the plan no longer describes, since a setting has changed, are dropped. Who adds to the same plan
+    at the same time waits, so that each finds what the other has added.
 
     Returns
     -------
@@ -62,6 +64,7 @@ def add_to_reference(found: PlanCells) -> list[Path]:
     scored, problems = with_scores(found.results, found.store)
     if problems:
         raise StoreError("; ".join(problems))
-    earlier = described(read_plan(found.plan.path, id=found.plan.id), read_reference(path))
-    write_reference(path, merged(earlier, (cell for cell in scored if cell.status != "interrupted")))
-    return [path, *publish_arrays(found)]
+    with Store(path.parent).alone(path.name):
+        earlier = described(read_plan(found.plan.path, id=found.plan.id), read_reference(path))
+        write_reference(path, merged(earlier, (cell for cell in scored if cell.status != "interrupted")))
+        return [path, *publish_arrays(found)]

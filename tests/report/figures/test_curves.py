@@ -2,6 +2,7 @@ import csv
 import io
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -200,6 +201,21 @@ def test_an_older_file_stands_when_the_new_one_cannot_be_written(tmp_path, monke
     with pytest.raises(StoreError, match=r"cannot write .*a\.txt: No space left on device"):
         write_atomically(path, "new\n")
     assert path.read_bytes() == "old ±\n".encode()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_that_write_the_same_file_at_once_write_one_each(tmp_path, monkeypatch):
+    """Processes of two containers may bear one number, as threads do."""
+    path, write = tmp_path / "a.txt", Path.write_bytes
+
+    def interleaved(self, content):
+        write(self, content)
+        monkeypatch.setattr(Path, "write_bytes", write)
+        write_atomically(path, "other\n")
+
+    monkeypatch.setattr(Path, "write_bytes", interleaved)
+    write_atomically(path, "one\n")
+    assert path.read_text() == "one\n"
     assert list(tmp_path.iterdir()) == [path]
 
 
