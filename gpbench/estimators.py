@@ -252,7 +252,7 @@ class _Classes(ClassifierMixin, _Estimator):  # type: ignore[misc]
         if levels is not None:
             classes = levels[classes]
         if len(classes) < 2:
-            raise Refused(f"{type(self).__name__} needs two classes or more; got one class, {classes[0]!r}")
+            raise Refused(f"{type(self).__name__} needs two classes or more; got one class, {_plain(classes[0])!r}")
         task = "ordinal" if ordinal else "binary" if len(classes) == 2 else "multiclass"
         if task == "multiclass" and task not in self._method().tasks:
             raise Refused(

@@ -185,7 +185,11 @@ def layout_of(
         else:
             features.append(Feature(name))
     if not features:
-        raise DataError(f"{source}: expected at least one input column beside the target; got {', '.join(columns[:5])}")
+        left_out = [name for name in columns if name in away and name not in target]
+        said = f", with {', '.join(left_out[:5])} left out" if left_out else ""
+        raise DataError(
+            f"{source}: expected at least one input column beside the target; got {', '.join(columns[:5])}{said}"
+        )
     return Layout(tuple(columns), target, part, tuple(features), auto, tuple(index))
 
 

@@ -303,3 +303,8 @@ def test_indicator_inputs_are_no_one_hot_targets(load):
     dataset = load("t.csv", "a,b,y\n1,0,1\n0,1,1\n1,1,0\n0,0,0\n")
     assert dataset.features == ("a", "b")
     assert dataset.task == "binary"
+
+
+def test_a_file_whose_inputs_are_all_left_out(load):
+    with pytest.raises(DataError, match="one input column beside the target; got a, b, t, with a, b left out"):
+        load("t.csv", b"a,b,t\n1,2,0\n3,1,1\n", target="t", drop=("a", "b"))
