@@ -127,7 +127,7 @@ class Store:
             raise self._error("write", error) from error
 
     def put(self, result: Result, arrays: Mapping[str, npt.NDArray[Any]] | None = None) -> Result:
-        """Store a result, in place of an earlier one of the same key.
+        """Store a result in place of an earlier one of the same key; an interrupted one replaces none that is finished.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Store:
         Returns
         -------
         Result
-            With the digest of its arrays, as it was written.
+            What the store holds now: this one, with the digest of its arrays, or the finished one that stays.
 
         Raises
         ------
@@ -151,6 +151,8 @@ class Store:
         text = json.dumps(whole.to_json(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
         while True:
             with self.alone(path.name) as lease:
+                if result.status == "interrupted" and (earlier := _finished(path)) is not None:
+                    return earlier
                 self._put_pair(path, text.encode("ascii"), content)
                 if lease.held:  # else this machine slept, and another may have written meanwhile
                     return whole
@@ -354,6 +356,14 @@ def _whole(path: Path) -> Result | None:
         except _DamagedError as damage:
             raise _DamagedError(f"{file.name}: {damage}") from None
     return result
+
+
+def _finished(path: Path) -> Result | None:
+    """A result that is whole and ended well; None where none such stands there."""
+    with suppress(OSError, _DamagedError, FormatError):
+        found = _whole(path)
+        return found if found is not None and found.finished else None
+    return None
 
 
 def _read(path: Path) -> Result:

@@ -70,6 +70,15 @@ def test_a_failed_cell_needs_no_arrays_and_takes_the_old_ones_away(store):
     assert store.get(a_result().key).status == "failed"
 
 
+def test_an_interrupted_cell_leaves_a_finished_one_whole(store):
+    finished = store.put(a_result(), ARRAYS)
+    assert store.put(a_result("interrupted")) == finished
+    assert store.get(finished.key) == finished
+    (store.folder / f"{finished.key}.npz").write_bytes(b"PK")  # one that is damaged stays not
+    assert store.put(a_result("interrupted")).status == "interrupted"
+    assert files(store) == [f"{finished.key}.json"]
+
+
 def test_put_replaces(store):
     store.put(a_result("failed"))
     store.put(a_result(), ARRAYS)
