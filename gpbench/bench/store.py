@@ -161,10 +161,10 @@ class Store:
         for each in (path, path.with_suffix(".npz")):
             if each.is_dir() and not each.is_symlink():
                 _move_aside(each)
-        if content is not None:
-            path.unlink(missing_ok=True)  # an older JSON must not stand beside a newer npz
-            self._write(path.with_suffix(".npz"), content)
-        self._write(path, text)
+        with self._written(path, text):
+            if content is not None:
+                with self._written(path.with_suffix(".npz"), content):
+                    path.unlink(missing_ok=True)  # an older JSON must not stand beside a newer npz
         if content is None:
             path.with_suffix(".npz").unlink(missing_ok=True)
 
@@ -271,6 +271,12 @@ class Store:
             raise self._error("write", error) from error
 
     def _write(self, path: Path, content: bytes, *, sync: bool = False) -> None:
+        with self._written(path, content, sync=sync):
+            pass
+
+    @contextmanager
+    def _written(self, path: Path, content: bytes, *, sync: bool = False) -> Iterator[None]:
+        """Write a file under a temporary name, which becomes its own at the end of the block."""
         partial = unfinished(path)
         try:
             with partial.open("wb") as file:
@@ -278,6 +284,7 @@ class Store:
                 if sync:
                     file.flush()
                     os.fsync(file.fileno())
+            yield
             partial.replace(path)
         except BaseException:
             with suppress(OSError):
