@@ -53,9 +53,10 @@ class Store:
     Attributes
     ----------
     problems : list of str
-        What was found damaged, one sentence each, and how many results there are of other formats.
+        What was found damaged, one sentence each, and how many results there are of other formats; each is said once.
     others : Counter
-        Format -> how many results there are of it, of those that are not :data:`~gpbench.bench.cell.FORMAT`.
+        Format -> how many results there are of it, of those that are not :data:`~gpbench.bench.cell.FORMAT`, as of the
+        latest :meth:`results`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -198,6 +199,7 @@ class Store:
             The folder is there and cannot be read.
         """
         results = []
+        self.others.clear()
         try:
             paths = sorted(path for path in self.folder.iterdir() if path.suffix == ".json")
         except FileNotFoundError:
@@ -214,13 +216,13 @@ class Store:
                 others.append(path.name)
                 self.others[other.found] += 1
             except OSError as error:
-                self.problems.append(f"{path} is passed over: it cannot be read: {error.strerror or error}")
+                self._say(f"{path} is passed over: it cannot be read: {error.strerror or error}")
             except _DamagedError as damage:
-                self.problems.append(f"{path} is passed over: {damage}")
+                self._say(f"{path} is passed over: {damage}")
         if others:
             formats = ", ".join(f"{number} of format {name}" for name, number in sorted(self.others.items()))
             names = f"{others[0]}{' and others' if len(others) > 1 else ''}"
-            self.problems.append(
+            self._say(
                 f"results of another gpbench are passed over in {self.folder}: {formats} ({names}); "
                 f"this one's have format {FORMAT}"
             )
@@ -293,7 +295,11 @@ class Store:
 
     def _set_aside(self, path: Path, why: str) -> None:
         moved = [_move_aside(file) for file in (path, path.with_suffix(".npz")) if os.path.lexists(file)]
-        self.problems.append(f"{path} is damaged and was set aside as {moved[0].name}: {why}")
+        self._say(f"{path} is damaged and was set aside as {moved[0].name}: {why}")
+
+    def _say(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def _error(self, doing: str, error: OSError) -> StoreError:
         return StoreError(f"cannot {doing} the store {self.folder}: {reason(error)}")

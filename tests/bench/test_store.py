@@ -277,6 +277,10 @@ def test_results_of_other_formats_stay_and_are_told_in_one_sentence(store):
     assert told.startswith(f"results of another gpbench are passed over in {store.folder}: 3 of format 0 (0.json and")
     assert store.others == {"0": 3}
     assert {"0.json", "1.json", "2.json"} <= set(files(store))
+    (store.folder / "3.json").write_text("{")
+    for _ in range(2):  # who reads again says nothing twice, and counts nothing twice
+        store.results()
+        assert (len(store.problems), store.others) == (2, {"0": 3})
 
 
 def test_a_full_disk_is_a_store_error_and_leaves_nothing_half_done(store, monkeypatch):

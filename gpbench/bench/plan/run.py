@@ -269,7 +269,14 @@ def _reference(plan: Plan, own: Mapping[str, Result]) -> dict[str, Result]:
     return {cell.key: cell for cell in found if cell.key not in own or (cell.finished and cell.key in unfinished)}
 
 
-def look_up(plan: Plan, store: Store, *, config: Config | None = None, fresh: bool = False) -> PlanCells:
+def look_up(
+    plan: Plan,
+    store: Store,
+    *,
+    results: Sequence[Result] | None = None,
+    config: Config | None = None,
+    fresh: bool = False,
+) -> PlanCells:
     """What is stored of a plan, and what is among the reference results; nothing is run.
 
     No data set of the catalogue is opened. The user's own files are: a file may have changed, or be read otherwise, and
@@ -282,6 +289,8 @@ def look_up(plan: Plan, store: Store, *, config: Config | None = None, fresh: bo
     ----------
     plan : Plan
     store : Store
+    results : sequence of Result, optional
+        What it holds, where that has been read.
     config : Config, optional
         Where the plan's files are cached; by default they are not looked at.
     fresh : bool
@@ -292,8 +301,11 @@ def look_up(plan: Plan, store: Store, *, config: Config | None = None, fresh: bo
     StoreError
         The store, or the reference results, cannot be read.
     """
-    results, faults = (store.results(), []) if config is None else _of_content(plan, store.results(), config)
-    own = {cell.key: cell for cell in results}
+    stored = store.results() if results is None else list(results)
+    faults: list[str] = []
+    if config is not None:
+        stored, faults = _of_content(plan, stored, config)
+    own = {cell.key: cell for cell in stored}
     reference = {} if fresh else _reference(plan, own)
     found = _together(plan, runnable(plan), [*(own | reference).values()], store, apart=_CODE)
     used = {cell.key for cell in found.results}
