@@ -120,9 +120,9 @@ class DaskCluster:
                 del waiting[future]
                 since = monotonic()
                 future.release()
-                for following in islice(tasks, 1):
-                    self._submit(following, waiting, done)
                 yield outcome
+                for following in islice(tasks, 1):  # it may raise, and the outcome is to be stored before that
+                    self._submit(following, waiting, done)
         except (KeyboardInterrupt, Terminated) as halt:
             if not waiting:  # between two cells: no outcome is left to say it
                 raise

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from gpbench.bench.cell import FORMAT, CellSpec, Limits, OriginSpec, SplitSpec, canonical
+from gpbench.bench.clock import CLOCKS
 from gpbench.errors import StoreError
 from gpbench.typed import Table, shortened
 
@@ -38,9 +39,6 @@ LARGEST = 2**26
 
 #: How a cell can end.
 STATUSES = ("ok", "failed", "timeout", "interrupted")
-
-#: Which seconds are training seconds: of the processor, or of the wall; see :mod:`gpbench.bench.clock`.
-CLOCKS = ("processor", "wall")
 
 #: Wall and processor seconds of one thread that are further apart than this share are told.
 APART = 0.2
@@ -117,7 +115,8 @@ class Result(CellSpec):
     stopped_by : str or None
         Why training ended; None unless the cell ended well.
     clock : str or None
-        Which seconds ``train_seconds``, the trace and the limit on seconds count, of :data:`CLOCKS`.
+        Which seconds ``train_seconds``, the trace and the limit on seconds count, of
+        :data:`~gpbench.bench.clock.CLOCKS`.
     metrics : mapping of str to number or None
         ``nll``, ``error``, ``train_seconds`` and others; what a scheme did not tell is None or absent.
     trace : mapping of str to sequence

@@ -247,7 +247,9 @@ class _Attempt:
         assert watcher is not None
         nll, error, predicted = self._score(posterior, X_test, y_test)
         self.jitter = _number(fit.jitter)
-        bound = watcher.bound if watcher.bound is not None else _number(fit.bound)
+        bound = _number(fit.bound)  # of the posterior; the last step's may be of another state
+        if bound is None:
+            bound = watcher.bound
         watcher.trace.add(seconds=self.clock.seconds, iteration=watcher.iteration, nll=nll, error=error, bound=bound)
         if not (math.isfinite(nll) and math.isfinite(error)):
             raise NumericalError(f"the test NLL must be finite; got {nll} (test error {error})")

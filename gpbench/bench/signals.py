@@ -1,4 +1,4 @@
-"""SIGTERM, by which schedulers and ``timeout`` end a process, as an exception: the cell is then stored as `timeout`."""
+"""SIGTERM, by which schedulers and ``timeout`` end a process, as an exception: the cell is then `interrupted`."""
 
 from __future__ import annotations
 

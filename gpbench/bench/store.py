@@ -18,7 +18,7 @@ import json
 import os
 import stat
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from io import BytesIO
 from itertools import count
@@ -53,9 +53,10 @@ class Store:
     Attributes
     ----------
     problems : list of str
-        What was found damaged, one sentence each, and how many results there are of other formats.
+        What was found damaged, one sentence each, and how many results there are of other formats; each is said once.
     others : Counter
-        Format -> how many results there are of it, of those that are not :data:`~gpbench.bench.cell.FORMAT`.
+        Format -> how many results there are of it, of those that are not :data:`~gpbench.bench.cell.FORMAT`, as of the
+        latest :meth:`results`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -127,7 +128,7 @@ class Store:
             raise self._error("write", error) from error
 
     def put(self, result: Result, arrays: Mapping[str, npt.NDArray[Any]] | None = None) -> Result:
-        """Store a result, in place of an earlier one of the same key.
+        """Store a result in place of an earlier one of the same key; an interrupted one replaces none that is finished.
 
         Parameters
         ----------
@@ -138,7 +139,7 @@ class Store:
         Returns
         -------
         Result
-            With the digest of its arrays, as it was written.
+            What the store holds now: this one, with the digest of its arrays, or the finished one that stays.
 
         Raises
         ------
@@ -151,6 +152,8 @@ class Store:
         text = json.dumps(whole.to_json(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
         while True:
             with self.alone(path.name) as lease:
+                if result.status == "interrupted" and (earlier := _finished(path)) is not None:
+                    return earlier
                 self._put_pair(path, text.encode("ascii"), content)
                 if lease.held:  # else this machine slept, and another may have written meanwhile
                     return whole
@@ -159,10 +162,10 @@ class Store:
         for each in (path, path.with_suffix(".npz")):
             if each.is_dir() and not each.is_symlink():
                 _move_aside(each)
-        if content is not None:
-            path.unlink(missing_ok=True)  # an older JSON must not stand beside a newer npz
-            self._write(path.with_suffix(".npz"), content)
-        self._write(path, text)
+        with self._written(path, text):
+            if content is not None:
+                with self._written(path.with_suffix(".npz"), content):
+                    path.unlink(missing_ok=True)  # an older JSON must not stand beside a newer npz
         if content is None:
             path.with_suffix(".npz").unlink(missing_ok=True)
 
@@ -196,6 +199,7 @@ class Store:
             The folder is there and cannot be read.
         """
         results = []
+        self.others.clear()
         try:
             paths = sorted(path for path in self.folder.iterdir() if path.suffix == ".json")
         except FileNotFoundError:
@@ -212,13 +216,13 @@ class Store:
                 others.append(path.name)
                 self.others[other.found] += 1
             except OSError as error:
-                self.problems.append(f"{path} is passed over: it cannot be read: {error.strerror or error}")
+                self._say(f"{path} is passed over: it cannot be read: {error.strerror or error}")
             except _DamagedError as damage:
-                self.problems.append(f"{path} is passed over: {damage}")
+                self._say(f"{path} is passed over: {damage}")
         if others:
             formats = ", ".join(f"{number} of format {name}" for name, number in sorted(self.others.items()))
             names = f"{others[0]}{' and others' if len(others) > 1 else ''}"
-            self.problems.append(
+            self._say(
                 f"results of another gpbench are passed over in {self.folder}: {formats} ({names}); "
                 f"this one's have format {FORMAT}"
             )
@@ -269,15 +273,27 @@ class Store:
             raise self._error("write", error) from error
 
     def _write(self, path: Path, content: bytes, *, sync: bool = False) -> None:
-        with replacing(path) as partial, partial.open("wb") as file:
-            file.write(content)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
+        with self._written(path, content, sync=sync):
+            pass
+
+    @contextmanager
+    def _written(self, path: Path, content: bytes, *, sync: bool = False) -> Iterator[None]:
+        """Write a file beside, which takes its place at the end of the block."""
+        with replacing(path) as partial:
+            with partial.open("wb") as file:
+                file.write(content)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            yield
 
     def _set_aside(self, path: Path, why: str) -> None:
         moved = [_move_aside(file) for file in (path, path.with_suffix(".npz")) if os.path.lexists(file)]
-        self.problems.append(f"{path} is damaged and was set aside as {moved[0].name}: {why}")
+        self._say(f"{path} is damaged and was set aside as {moved[0].name}: {why}")
+
+    def _say(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def _error(self, doing: str, error: OSError) -> StoreError:
         return StoreError(f"cannot {doing} the store {self.folder}: {reason(error)}")
@@ -347,6 +363,14 @@ def _whole(path: Path) -> Result | None:
         except _DamagedError as damage:
             raise _DamagedError(f"{file.name}: {damage}") from None
     return result
+
+
+def _finished(path: Path) -> Result | None:
+    """A result that is whole and ended well; None where none such stands there."""
+    with suppress(OSError, _DamagedError, FormatError):
+        found = _whole(path)
+        return found if found is not None and found.finished else None
+    return None
 
 
 def _read(path: Path) -> Result:

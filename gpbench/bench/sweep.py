@@ -48,7 +48,7 @@ class Event:
     label : str
         The cell's, or the message.
     result : Result or None
-        The cell's outcome, with kinds ``end`` and ``elsewhere``.
+        The cell's outcome, with kinds ``end`` and ``elsewhere``. One that left an earlier result in its place says so.
     task : Task or None
         With kinds ``start``, ``end`` and ``elsewhere``.
     to_do : sequence of Task
@@ -82,14 +82,14 @@ def sweep(
     store : Store
     executor : Executor
     force : bool
-        Run finished cells again.
+        Run finished cells again. The earlier result of one that is interrupted stays.
     watch : callable
         Told of each event; must not raise.
 
     Returns
     -------
     list of Result
-        In the order of the tasks, the stored ones included.
+        In the order of the tasks, the stored ones included: what the store holds.
 
     Raises
     ------
@@ -137,12 +137,12 @@ def sweep(
             yield task
 
     def keep(outcome: Outcome) -> None:
-        result = store.put(outcome.result, outcome.arrays)
-        results[result.key] = result
+        result = results[outcome.result.key] = store.put(outcome.result, outcome.arrays)
         if result.key in claims:
             claims.pop(result.key).release()
         task = to_do[result.key]
-        watch(Event("end", total, stored, task.spec.label, result, task))
+        told = result if result.status == outcome.result.status else _beside_earlier(outcome.result)
+        watch(Event("end", total, stored, task.spec.label, told, task))
 
     def run(ready: Sequence[Task]) -> bool:
         """Whether the sweep was asked to end meanwhile."""
@@ -191,6 +191,13 @@ def sweep(
     if halted:
         raise KeyboardInterrupt
     return [results[task.spec.key] for task in tasks]
+
+
+def _beside_earlier(result: Result) -> Result:
+    """An interrupted result that says that the cell's earlier one stays."""
+    problem = result.problem
+    assert problem is not None
+    return replace(result, problem=replace(problem, message=f"{problem.message}; its earlier result stays"))
 
 
 def _given(task: Task, results: Mapping[str, Result], store: Store) -> Task | Outcome:

@@ -109,8 +109,8 @@ class Workers:
                     self._idle.append(worker)
                 else:
                     worker.end()
-                self._fill(busy, waiting)
                 yield Outcome(outcome.result, outcome.arrays)  # that a worker was asked to end does not end the sweep
+                self._fill(busy, waiting)  # it may raise, and the outcome is to be stored before that
         except (KeyboardInterrupt, Terminated) as halt:
             if not busy:  # between two cells: no outcome is left to say it
                 raise

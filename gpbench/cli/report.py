@@ -188,7 +188,10 @@ def report_claims(form: str | None, output: Path | None) -> None:
     form = form or ("text" if output is None else by_ending.get(output.suffix.lower(), ""))
     if form not in ENDINGS:
         raise UsageError(f"claims are written as {', '.join(ENDINGS)}; got {form or output}")
-    judged = judge_store(Store(load_config().store))
+    store = Store(load_config().store)
+    judged = judge_store(store)
+    for problem in store.problems:
+        echo(f"gpbench: {problem}", err=True)
     content = claims_csv(judged) if form == "csv" else claim_words(judged, form, width=None if output else width())
     if output is None:
         echo(content, nl=False, content=form != "text")

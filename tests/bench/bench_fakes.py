@@ -73,6 +73,8 @@ class FakeScheme:
             if self.trouble != "late":  # as a scheme that was done when it reported its step
                 stopped_by = "on_step"
         posterior = FakePosterior(weights, broken=broken)
+        if self.trouble == "elsewhere":  # as a scheme whose last step told the bound of the state before
+            return Fit(posterior=posterior, stopped_by=stopped_by, bound=-0.5, jitter=1e-6)
         if self.trouble == "silent":  # as a plug-in's scheme that gives a bare posterior
             return posterior
         return Fit(posterior=posterior, stopped_by=stopped_by, jitter=1e-6)

@@ -115,7 +115,7 @@ class Killer:
         self.left = lines
 
     def __call__(self, frame, event, _):
-        writes = {Store.put.__code__, Store._write.__code__}
+        writes = {each.__code__ for each in (Store.put, Store._put_pair, Store._written.__wrapped__)}
         return self.line if event == "call" and frame.f_code in writes else None
 
     def line(self, _, event, __):

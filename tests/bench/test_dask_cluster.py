@@ -114,6 +114,19 @@ def test_a_method_that_cannot_travel_is_refused(cluster):
         list(cluster.run([task(stuck)]))
 
 
+def test_an_outcome_comes_before_the_next_cell_is_handed_out(cluster):
+    tasks = [task(seed=seed) for seed in range(WORKERS)]
+
+    def asked_to_end():
+        yield from tasks
+        raise KeyboardInterrupt
+
+    first, *others = cluster.run(asked_to_end())
+    assert first.result.finished
+    assert {outcome.result.key for outcome in (first, *others)} == {each.spec.key for each in tasks}
+    assert all(outcome.halted for outcome in others)
+
+
 def test_no_scheduler_answers():
     with pytest.raises(UsageError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         DaskCluster("tcp://127.0.0.1:1", timeout="1s")

@@ -204,6 +204,23 @@ def test_a_method_that_cannot_travel_is_refused(workers):
         list(workers().run([task(stuck)]))
 
 
+def test_an_outcome_comes_before_the_next_cell_is_handed_out(workers):
+    class Local(FakeScheme):
+        pass
+
+    stuck = Method(id="stuck", title="", tasks=FAKE.tasks, scheme=Local)
+
+    def asked_to_end():
+        yield task()
+        raise KeyboardInterrupt
+
+    for tasks, ends in (([task(), task(stuck)], UsageError), (asked_to_end(), KeyboardInterrupt)):
+        outcomes = workers().run(tasks)
+        assert next(outcomes).result.finished
+        with pytest.raises(ends):
+            next(outcomes)
+
+
 def test_a_scheme_that_the_worker_cannot_import_fails_alone(workers, monkeypatch, tmp_path):
     (tmp_path / "passing.py").write_text("from bench_fakes import FakeScheme\n\nclass Passing(FakeScheme): pass\n")
     monkeypatch.syspath_prepend(tmp_path)

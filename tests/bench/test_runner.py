@@ -55,6 +55,13 @@ def test_metrics_are_those_of_the_final_posterior():
     assert 0 < metrics["peak_rss_mb"] < 100_000
 
 
+@pytest.mark.parametrize("limits", [Limits(), Limits(iterations=3)])
+def test_the_bound_is_that_of_the_posterior_where_the_last_step_told_another(limits):
+    result = run_cell(task(trouble="elsewhere", limits=limits)).result
+    assert (result.metrics["bound"], result.trace["bound"][-1]) == (-0.5, -0.5)
+    assert set(result.trace["bound"][:-1]) <= {-1.0, -2.0, -3.0, -4.0}
+
+
 def test_inputs_are_scaled_by_the_training_rows_alone():
     CALLS.clear()
     run_cell(task())

@@ -70,6 +70,15 @@ def test_a_failed_cell_needs_no_arrays_and_takes_the_old_ones_away(store):
     assert store.get(a_result().key).status == "failed"
 
 
+def test_an_interrupted_cell_leaves_a_finished_one_whole(store):
+    finished = store.put(a_result(), ARRAYS)
+    assert store.put(a_result("interrupted")) == finished
+    assert store.get(finished.key) == finished
+    (store.folder / f"{finished.key}.npz").write_bytes(b"PK")  # one that is damaged stays not
+    assert store.put(a_result("interrupted")).status == "interrupted"
+    assert files(store) == [f"{finished.key}.json"]
+
+
 def test_put_replaces(store):
     store.put(a_result("failed"))
     store.put(a_result(), ARRAYS)
@@ -169,11 +178,11 @@ def test_a_pair_that_is_being_replaced_is_not_set_aside(store, monkeypatch):
     """Who reads between the two renames of another process waits for it."""
     key = store.put(a_result(), ARRAYS).key
     other, found = Store(store.folder), []
-    write = Store._write
+    replace = Path.replace
 
-    def slowly(self, path, content):
-        write(self, path, content)
-        if path.suffix == ".npz" and not found:
+    def slowly(self, to):
+        replace(self, to)
+        if to.suffix == ".npz" and not found:
             # as if this process had read the JSON before and the npz after
             (store.folder / f"{key}.json").write_text(old)
             reader = threading.Thread(target=lambda: found.append(other.get(key)))
@@ -183,7 +192,7 @@ def test_a_pair_that_is_being_replaced_is_not_set_aside(store, monkeypatch):
 
     threads = []
     old = (store.folder / f"{key}.json").read_text()
-    monkeypatch.setattr(Store, "_write", slowly)
+    monkeypatch.setattr(Path, "replace", slowly)
     written = store.put(a_result(), {"weights": np.zeros(3)})
     for each in threads:
         each.join()
@@ -268,6 +277,10 @@ def test_results_of_other_formats_stay_and_are_told_in_one_sentence(store):
     assert told.startswith(f"results of another gpbench are passed over in {store.folder}: 3 of format 0 (0.json and")
     assert store.others == {"0": 3}
     assert {"0.json", "1.json", "2.json"} <= set(files(store))
+    (store.folder / "3.json").write_text("{")
+    for _ in range(2):  # who reads again says nothing twice, and counts nothing twice
+        store.results()
+        assert (len(store.problems), store.others) == (2, {"0": 3})
 
 
 def test_a_full_disk_is_a_store_error_and_leaves_nothing_half_done(store, monkeypatch):
@@ -282,6 +295,20 @@ def test_a_full_disk_is_a_store_error_and_leaves_nothing_half_done(store, monkey
     assert files(store) == []
 
 
+@pytest.mark.parametrize("which", [".json", ".npz"])
+def test_what_cannot_be_written_in_full_leaves_an_earlier_result_whole(store, monkeypatch, which):
+    earlier = store.put(a_result(), ARRAYS)
+    name = store_module.unfinished
+    monkeypatch.setattr(
+        store_module, "unfinished", lambda path: path / "nowhere" if path.suffix == which else name(path)
+    )
+    with pytest.raises(StoreError, match="cannot write the store"):
+        store.put(a_result(), {"weights": np.zeros(3)})
+    monkeypatch.undo()
+    assert store.get(earlier.key) == earlier
+    assert files(store) == [f"{earlier.key}.json", f"{earlier.key}.npz"]
+
+
 def test_the_npz_is_in_place_before_the_json(store, monkeypatch):
     placed = []
     replace = Path.replace
@@ -292,10 +319,8 @@ def test_the_npz_is_in_place_before_the_json(store, monkeypatch):
 
 def test_an_older_json_never_stands_beside_a_newer_npz(store, monkeypatch):
     key = store.put(a_result(), ARRAYS).key
-    write = Store._write
-    monkeypatch.setattr(
-        Store, "_write", lambda self, path, content: path.suffix == ".npz" and write(self, path, content)
-    )
+    replace = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda self, to: to.suffix == ".npz" and replace(self, to))
     store.put(a_result(), {"weights": np.zeros(1)})  # as if killed before the JSON
     assert store.get(key) is None
 

@@ -6,6 +6,7 @@ import pytest
 from bench_fakes import CALLS, task, without_times
 
 from gpbench.bench.execution import Serial
+from gpbench.bench.runner import lost
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep
 from gpbench.errors import StoreError
@@ -64,6 +65,31 @@ def test_interrupt_keeps_what_is_finished_and_runs_nothing_more(store):
     assert sorted(cell.status for cell in store.results()) == ["interrupted", "ok"]
     assert run([task()], store)[0].status == "ok"
     assert len(CALLS) == 2
+
+
+class Ends(Serial):
+    """Every cell ends so."""
+
+    def __init__(self, status, *, halted=False):
+        self.status, self.halted = status, halted
+
+    def run(self, tasks):
+        for each in tasks:
+            yield lost(each, self.status, kind="Ended", message="deliberate", halted=self.halted)
+
+
+def test_a_forced_cell_that_is_interrupted_leaves_its_finished_result(store):
+    first, told = run([task()], store), []
+    with pytest.raises(KeyboardInterrupt):
+        sweep([task()], store, executor=Ends("interrupted", halted=True), force=True, watch=told.append)
+    assert sweep([task()], store, executor=Ends("interrupted"), force=True) == first  # its worker alone was ended
+    assert [store.get(task().spec.key)] == first
+    assert store.arrays(first[0].key, digest=first[0].arrays_sha256)
+    result = told[-1].result
+    assert (told[-1].kind, result.status) == ("end", "interrupted")
+    assert result.problem.message == "deliberate; its earlier result stays"
+    (failed,) = sweep([task()], store, executor=Ends("failed"), force=True)  # what became of it, and said
+    assert store.get(task().spec.key) == failed
 
 
 def test_sigterm_between_cells_ends_the_sweep_as_an_interrupt(store):

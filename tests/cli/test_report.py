@@ -385,5 +385,7 @@ def test_the_claims_of_the_papers_by_the_stored_cells(results, tmp_path):
     assert report("--claims", "--output", tmp_path / "claims.csv").stdout == f"{tmp_path / 'claims.csv'}\n"
     assert (tmp_path / "claims.csv").read_text(encoding="utf-8") == done.stdout
     assert "not measured" in report("--claims").stdout
+    (results / "runs" / "0.json").write_text("{")
+    assert report("--claims").stderr == f"gpbench: {results / 'runs' / '0.json'} is passed over: it is no JSON\n"
     assert "expected no plan, runs, data sets or methods" in report("--claims", "-d", "wine").stderr
     assert "claims are written as text, csv, markdown, latex; got html" in report("--claims", "--format", "html").stderr

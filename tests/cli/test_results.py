@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import gpbench
 from gpbench.bench import choices, provenance, reference
 from gpbench.bench.plan import run as plan_run
+from gpbench.bench.result import Problem
 from gpbench.bench.store import Store
 from gpbench.cli import main
 from gpbench.errors import StoreError
@@ -114,6 +115,26 @@ def test_reference_results_are_read_beside_the_store_and_said(place, monkeypatch
     assert len(Store(place / "other" / "runs").results()) == 4
     assert call("report", "mine.toml").stderr == ""
     assert set(gpbench.load_results()["place"]) == {"store"}
+
+
+def test_a_reference_result_stands_in_for_a_cell_that_the_store_has_not_finished(place, monkeypatch):
+    call("reproduce", "mine.toml", "--reference")
+    table = call("report", "mine.toml").stdout
+    monkeypatch.setenv("GPBENCH_RESULTS", str(place / "other"))
+    store, problem = Store(place / "other" / "runs"), Problem("ValueError", "deliberate")
+    for cell, status in zip(Store(place / "results" / "runs").results(), ["failed", "interrupted"] * 2, strict=True):
+        store.put(replace(cell, status=status, problem=problem))
+    assert "4 cells, 4 of them stored" in call("reproduce", "mine.toml", "--dry-run").stdout
+    found = call("report", "mine.toml")
+    assert "4 of 4 cells are reference results" in found.stderr
+    assert found.stdout == table
+    assert call("reproduce", "mine.toml").stdout.startswith(table)
+    assert "failed 2/2" in call("report", "mine.toml", "--fresh").stdout
+
+    file = place / "shipped" / "reference" / "mine.parquet"
+    cells = [replace(cell, status="failed", problem=problem) for cell in reference.read_reference(file)]
+    reference.write_reference(file, cells)
+    assert call("report", "mine.toml").stderr == ""  # one that failed takes nothing's place
 
 
 def test_versions_that_are_no_longer_current_are_named(place, monkeypatch):

@@ -231,7 +231,7 @@ def run_plan(
     planned = plan_tasks(plan, found, config, jobs=jobs, threads=threads, bounds=bounds, progress=progress)
     for name, why in planned.missing.items():
         say(f"{name}: {why}")
-    known = {} if force or fresh else _reference(plan, planned.tasks, store)
+    known = {} if force or fresh else _not_run(plan, planned.tasks, store)
     if known:
         say(f"{len(known)} cells are reference results and are not run; --fresh runs them")
     tasks = [task for task in planned.tasks if task.spec.key not in known]
@@ -244,18 +244,39 @@ def run_plan(
     return replace(whole, reference=reference_file(plan.id) if known else None)
 
 
-def _reference(plan: Plan, tasks: Sequence[Task], store: Store) -> dict[str, Result]:
-    """Reference results of a plan's cells, by key; none of those that the store has.
+def _not_run(plan: Plan, tasks: Sequence[Task], store: Store) -> dict[str, Result]:
+    """Reference results of a plan's cells that need not run since these ended well, by key.
 
     They have no posteriors. A picture that is made of these takes either all of its cells from here, or none.
     """
-    found = {cell.key: cell for cell in read_reference(reference_file(plan.id)) if cell.finished}
     keys = [task.spec.key for task in tasks]
-    known = {key: found[key] for key in keys if key in found and ((own := store.get(key)) is None or not own.finished)}
+    found = _reference(plan, {key: own for key in keys if (own := store.get(key)) is not None})
+    known = {key: found[key] for key in keys if key in found and found[key].finished}
     return known if step_of(plan) is None or len(known) == len(set(keys)) else {}
 
 
-def look_up(plan: Plan, store: Store, *, config: Config | None = None, fresh: bool = False) -> PlanCells:
+def _reference(plan: Plan, own: Mapping[str, Result]) -> dict[str, Result]:
+    """Reference results of a plan, by key: they stand in for what the store lacks, or has not finished as they have.
+
+    Parameters
+    ----------
+    plan : Plan
+    own : mapping
+        Key -> what the store has.
+    """
+    unfinished = {key for key, cell in own.items() if not cell.finished}
+    found = read_reference(reference_file(plan.id))
+    return {cell.key: cell for cell in found if cell.key not in own or (cell.finished and cell.key in unfinished)}
+
+
+def look_up(
+    plan: Plan,
+    store: Store,
+    *,
+    results: Sequence[Result] | None = None,
+    config: Config | None = None,
+    fresh: bool = False,
+) -> PlanCells:
     """What is stored of a plan, and what is among the reference results; nothing is run.
 
     No data set of the catalogue is opened. The user's own files are: a file may have changed, or be read otherwise, and
@@ -268,6 +289,8 @@ def look_up(plan: Plan, store: Store, *, config: Config | None = None, fresh: bo
     ----------
     plan : Plan
     store : Store
+    results : sequence of Result, optional
+        What it holds, where that has been read.
     config : Config, optional
         Where the plan's files are cached; by default they are not looked at.
     fresh : bool
@@ -278,12 +301,15 @@ def look_up(plan: Plan, store: Store, *, config: Config | None = None, fresh: bo
     StoreError
         The store, or the reference results, cannot be read.
     """
-    own, faults = (store.results(), []) if config is None else _of_content(plan, store.results(), config)
-    keys = {cell.key for cell in own}
-    reference = [] if fresh else [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
-    found = _together(plan, runnable(plan), [*own, *reference], store, apart=_CODE)
+    stored = store.results() if results is None else list(results)
+    faults: list[str] = []
+    if config is not None:
+        stored, faults = _of_content(plan, stored, config)
+    own = {cell.key: cell for cell in stored}
+    reference = {} if fresh else _reference(plan, own)
+    found = _together(plan, runnable(plan), [*(own | reference).values()], store, apart=_CODE)
     used = {cell.key for cell in found.results}
-    borrowed = used.intersection(cell.key for cell in reference)
+    borrowed = used & reference.keys()
     remarks = [*faults]
     if borrowed:
         remarks.append(f"{len(borrowed)} of {len(used)} cells are reference results, which come with gpbench")
@@ -320,11 +346,10 @@ def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool =
     StoreError
         The store cannot be read.
     """
-    results = [] if store is None else _of_content(plan, store.results(), config)[0]
+    known = {} if store is None else {cell.key: cell for cell in _of_content(plan, store.results(), config)[0]}
     if not (store is None or fresh):
-        keys = {cell.key for cell in results}
-        results += [cell for cell in read_reference(reference_file(plan.id)) if cell.key not in keys]
-    found = estimate(stored_results(runnable(plan), results), results)
+        known |= _reference(plan, known)
+    found = estimate(stored_results(runnable(plan), known.values()), known.values())
     needed = [name for name in plan.datasets if name in {each.block.dataset for each in found}]
     files, faults = _files_ahead(plan, [each.block for each in found], config)
     return Outlook(found, tuple(name for name in needed if not _is_here(plan, name, config)), files, tuple(faults))

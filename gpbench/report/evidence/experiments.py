@@ -83,7 +83,8 @@ def all_plans(store: Store) -> dict[str, PlanCells]:
     StoreError
         The reference results, or the store, cannot be read.
     """
-    return {name: look_up(find_plan(name), store) for name in shipped()}
+    results = store.results()
+    return {name: look_up(find_plan(name), store, results=results) for name in shipped()}
 
 
 def experiment(found: PlanCells) -> Experiment:

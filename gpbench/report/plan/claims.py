@@ -373,11 +373,12 @@ def judge_claims_of(found: PlanCells) -> list[Judged]:
 
 
 def _cells_of(store: Store, known: dict[str, PlanCells]) -> Callable[[str], PlanCells]:
-    """Plans with their cells in a store, each looked up once."""
+    """Plans with their cells in a store, which is read once; each is looked up once."""
+    results = cache(store.results)
 
     def cells_of(name: str) -> PlanCells:
         if name not in known:
-            known[name] = look_up(find_plan(name), store)
+            known[name] = look_up(find_plan(name), store, results=results())
         return known[name]
 
     return cells_of

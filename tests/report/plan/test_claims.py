@@ -70,6 +70,13 @@ def test_without_cells_every_claim_reads_not_measured_and_knows_its_plan(tmp_pat
     assert all(each.measured == each.grade == "" for each in judged)
 
 
+def test_the_store_is_read_once_for_all_claims(tmp_path, monkeypatch):
+    reads = []
+    monkeypatch.setattr(Store, "results", lambda store: reads.append(store) or [])
+    judge_store(Store(tmp_path / "runs"))
+    assert len(reads) == 1
+
+
 def read(tmp_path, text=FILE):
     (tmp_path / "wenzel2019-claims.toml").write_text(text, encoding="utf-8")
     return read_claims(tmp_path)
