@@ -33,10 +33,13 @@ from gpbench.schemes.base import Fit, StoppedBy
 from gpbench.typed import shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpbench.bench.cell import CellSpec
     from gpbench.bench.division import Division
     from gpbench.bench.methods import Method
     from gpbench.bench.watchdog import Board
+    from gpbench.data.splits import SplitSpec
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Rows
     from gpbench.schemes.settings import Learned
@@ -212,7 +215,7 @@ class _Attempt:
             rows = divide(dataset, spec)
             data = {
                 "notes": list(dataset.notes),
-                "decisions": list(dataset.decisions),
+                "decisions": [*dataset.decisions, *_never_seen(rows.y, dataset.classes, spec.split)],
                 **rows.said(),
                 "rows": len(rows.y),
                 "test_rows": len(rows.y_test),
@@ -374,6 +377,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return _number(value)
     return value
+
+
+def _never_seen(y: npt.NDArray[Any], classes: Sequence[str], split: SplitSpec) -> list[str]:
+    """Classes of which no training row is: what is said of them rests on nothing, and a reader is told."""
+    seen = set(np.unique(y).tolist())
+    where = f"split {split.index + 1} of {split.count}"
+    return [f"{where} has no training row of class {name}" for code, name in enumerate(classes) if code not in seen]
 
 
 def _words(error: BaseException, task: Task) -> str:

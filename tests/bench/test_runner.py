@@ -280,6 +280,19 @@ def test_what_became_of_the_data_is_recorded(monkeypatch):
     assert "inducing" not in found
 
 
+def test_a_class_without_a_training_row_is_told(monkeypatch):
+    y = np.array([0, 1] * 10 + [2])
+    X = np.random.default_rng(0).normal(size=(21, 2))
+    data = dataset_from_arrays(X, y, id="few", title="", task="multiclass", classes=("a", "b", "rare"))
+    monkeypatch.setattr(FakeSource, "load", lambda *_: data)
+    source = FakeSource(name="few")
+    told = [
+        run_cell(task(method("linear"), source=source, protocol="contiguous:3", index=index)).result.decisions
+        for index in range(3)
+    ]
+    assert told == [[], [], ["split 3 of 3 has no training row of class rare"]]
+
+
 def split_rows(data):
     return Protocol.parse("folds:3").split(data, 0, seed=0).train
 

@@ -298,10 +298,8 @@ def test_a_full_disk_is_a_store_error_and_leaves_nothing_half_done(store, monkey
 @pytest.mark.parametrize("which", [".json", ".npz"])
 def test_what_cannot_be_written_in_full_leaves_an_earlier_result_whole(store, monkeypatch, which):
     earlier = store.put(a_result(), ARRAYS)
-    name = store_module.unfinished
-    monkeypatch.setattr(
-        store_module, "unfinished", lambda path: path / "nowhere" if path.suffix == which else name(path)
-    )
+    name = leases.unfinished
+    monkeypatch.setattr(leases, "unfinished", lambda path: path / "nowhere" if path.suffix == which else name(path))
     with pytest.raises(StoreError, match="cannot write the store"):
         store.put(a_result(), {"weights": np.zeros(3)})
     monkeypatch.undo()
