@@ -51,7 +51,7 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"variant": "profile", "tolerance": 1e-7},
-        version=4,
+        version=5,
         checking=Checking(
             acts_with={"updates": {"variant": "alternate"}, "stage_evaluations": {"variant": "alternate"}},
         ),
@@ -64,7 +64,7 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"bound": "taylor"},
-        version=3,
+        version=4,
     ),
     Method(
         id="vi-jj-full",
@@ -83,6 +83,6 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"variant": "hybrid"},
-        version=3,
+        version=4,
     ),
 )
