@@ -35,11 +35,10 @@ from gpbench.typed import shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.bench.cell import CellSpec
+    from gpbench.bench.cell import CellSpec, SplitSpec
     from gpbench.bench.division import Division
     from gpbench.bench.methods import Method
     from gpbench.bench.watchdog import Board
-    from gpbench.data.splits import SplitSpec
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Rows
     from gpbench.schemes.settings import Learned
