@@ -283,9 +283,9 @@ def test_what_became_of_the_data_is_recorded(monkeypatch):
 def test_a_class_without_a_training_row_is_told(monkeypatch):
     y = np.array([0, 1] * 10 + [2])
     X = np.random.default_rng(0).normal(size=(21, 2))
-    data = dataset_from_arrays(X, y, id="few", title="", task="multiclass", classes=("a", "b", "rare"))
+    data = dataset_from_arrays(X, y, id="rare", title="", task="multiclass", classes=("a", "b", "rare"))
     monkeypatch.setattr(FakeSource, "load", lambda *_: data)
-    source = FakeSource(name="few")
+    source = FakeSource(name="rare")
     told = [
         run_cell(task(method("linear"), source=source, protocol="contiguous:3", index=index)).result.decisions
         for index in range(3)

@@ -26,20 +26,21 @@ The bounds and their maximisation over q are in :mod:`gpbench.schemes.jaakkola.c
 
 What is slow in Algorithm 1 is that stage 2 sees the bound at tangents that belong to the old θ, and hardly moves; and
 that (15) by itself gains little in a step where the prior variance is large. Where they end (nats) after how many
-evaluations (of ``profile``: with how many updates of ξ in all); k-means centres, se-ard, 4,000 rows of the larger sets:
+evaluations, 1,000 at most (of ``profile``: with how many updates of ξ in all); k-means centres, se-ard, at most 4,000
+rows:
 
 =========  ===  ================  =======================  ===============
 set        M    alternate         profile                  vi-jj-full
 =========  ===  ================  =======================  ===============
-heart      30   -112.86    384    -112.85   29 (101)       -113.32    88
-diabetis   50   -368.68    648    -368.64   36 (130)       -368.81   191
-banana     50   -512.11    304    -511.60   30 (243)       -511.60   482
-magic      60   -1448.9    352    -1437.0   39 (775)       -1437.8   1000
-cod-rna    60   -526.32   1000    -516.43   40 (317)       -522.27   316
-ijcnn1     60   -643.18   1000    -462.11   82 (932)       -710.50   674
-skin       30   -730.30   1000    -87.02    78 (1486)      -109.75  1000
-image      50   -369.46   1000    -315.71  106 (3416)      -417.82   746
-ringnorm   50   -340.67   1000    -304.26   91 (521)       -297.94   561
+heart      30   -112.83   1000    -112.82   33 (117)       -113.28    86
+diabetis   50   -368.52   1000    -368.50   29 (118)       -368.59   155
+banana     50   -917.65   1000    -917.54   37 (371)       -917.54   752
+magic      60   -1440.6   1000    -1443.1   50 (834)       -1438.2   888
+cod-rna    60   -478.31   1000    -478.29   31 (253)       -478.48   416
+ijcnn1     60   -464.85   1000    -466.52   83 (840)       -547.45  1000
+skin       30   -115.47   1000    -87.02    75 (4257)      -106.42  1000
+image      50   -377.11   1000    -333.01   67 (4762)      -406.34   742
+ringnorm   50   -965.16   1000    -914.45   87 (494)       -920.85   302
 =========  ===  ================  =======================  ===============
 
 The inducing inputs stay as the inducing rule gives them. Beyond the paper: Taylor's stage 1 is Newton's method for the
