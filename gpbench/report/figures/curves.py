@@ -41,6 +41,7 @@ from gpbench.report.figures.style import (
     time_axis,
     time_limits,
     value_limits,
+    wrapped_title,
 )
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import Group, disturbed_words, group_cells, is_cut_short
@@ -192,7 +193,7 @@ def _draw(
     words = [*words, *(["A hollow mark at the end: cells were cut short by a clock or a count."] if cut else [])]
     words = [*words, *(["Shaded: rates of a grid are tried."] if any(map(_tried, groups)) else [])]
     broken = [line for note in words for line in textwrap.wrap(printable(note), max(40, int(width * 19)))]
-    title = textwrap.wrap(printable(head), max(40, int(width * 10.5)))  # characters of its bold type in an inch
+    title = wrapped_title(head, width)
     size = (width, height + 0.13 * (len(broken) - 1) + 0.2 * len(title))
     drawn = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
     styles = styles_of(groups)

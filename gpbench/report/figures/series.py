@@ -19,7 +19,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from gpbench.errors import UsageError
-from gpbench.report.figures.style import AXIS_LABELS, LEGEND_ROW, fit_legend, log_axis, picture_bytes, styles
+from gpbench.report.figures.style import (
+    AXIS_LABELS,
+    LEGEND_ROW,
+    fit_legend,
+    log_axis,
+    picture_bytes,
+    styles,
+    wrapped_title,
+)
 from gpbench.report.files import write_atomically
 from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.summary import value_of
@@ -183,15 +191,16 @@ def handle(label: str, style: Style) -> Line2D:
 def finish(drawn: Figure, plan: Plan, handles: Sequence[Artist], *, notes: Sequence[str] = ()) -> Figure:
     """Put the plan's name above, the legend and all notes below."""
     head, *cut = head_notes(plan)
-    drawn.suptitle(printable(head), x=0.01, ha="left", fontsize=10, fontweight="bold")
-    lines = [*cut, *notes, *plan_notes(plan)]
-    wide = max(40, int(drawn.get_figwidth() * 19))
-    text = [line for note in lines for line in textwrap.wrap(printable(note), wide)]
     width = drawn.get_figwidth()
+    title = wrapped_title(head, width)
+    drawn.suptitle("\n".join(title), x=0.01, ha="left", fontsize=10, fontweight="bold")
+    lines = [*cut, *notes, *plan_notes(plan)]
+    wide = max(40, int(width * 19))
+    text = [line for note in lines for line in textwrap.wrap(printable(note), wide)]
     blank = Line2D([], [], linestyle="none", label=" ")
     shown = list(handles) or [blank]
     columns, labels, high = fit_legend([str(one.get_label()) for one in shown], width, most=max(1, int(width / 1.7)))
-    drawn.set_figheight(drawn.get_figheight() + _LINE * len(text) + _ENTRY / LEGEND_ROW * high)
+    drawn.set_figheight(drawn.get_figheight() + 0.2 * (len(title) - 1) + _LINE * len(text) + _ENTRY / LEGEND_ROW * high)
     legend = drawn.legend(
         handles=shown,
         labels=labels,

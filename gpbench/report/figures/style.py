@@ -31,6 +31,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullForm
 from gpbench.errors import UsageError
 from gpbench.report.files import PICTURES, write_atomically
 from gpbench.report.groups import natural
+from gpbench.report.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -61,6 +62,7 @@ __all__ = [
     "time_axis",
     "time_limits",
     "value_limits",
+    "wrapped_title",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -424,3 +426,8 @@ def save_figure(drawn: Figure, path: Path) -> None:
         The file cannot be written.
     """
     write_atomically(path, picture_bytes(drawn, check_ending(path)))
+
+
+def wrapped_title(head: str, width: float) -> list[str]:
+    """A figure's name in lines that a figure of so many inches has room for."""
+    return textwrap.wrap(printable(head), max(40, int(width * 10.5)))  # characters of its bold type in an inch

@@ -14,10 +14,10 @@
 
 Each part's measure makes checks, of which each holds, does not, or is not decided by the numbers. By the rule ``all``
 (as it is unless the file says otherwise) a claim holds if all decided checks do, and in part if some do; by ``most`` if
-more than half of each part's do, and in part if that is so of some parts. A claim of which a part has nothing decided
-holds in part at most. No verdict, no number and no grade is written by hand. The grade of the evidence: ``full``;
-``cut short`` where a check has no cells, or rests on fewer splits than its plan states, or on cells that ended before
-the paper's did; else ``one split`` where a number rests on one.
+more than half of each part's do, and in part if that is so of some parts. A claim of which a part has nothing decided,
+or of which no more than half of the checks have cells, holds in part at most. No verdict, no number and no grade is
+written by hand. The grade of the evidence: ``full``; ``cut short`` where a check has no cells, or rests on fewer splits
+than its plan states, or on cells that ended before the paper's did; else ``one split`` where a number rests on one.
 
 ``results/published/findings.toml`` is of the same form and holds what gpbench itself has to say; its plans are named in
 full (``questions/speed``).
@@ -415,7 +415,7 @@ def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
     left = _left(len(checks) - len(measured), len(checks))
     return Judged(
         claim=claim,
-        verdict=_verdict(claim.rule, parts),
+        verdict=_verdict(claim.rule, parts, thin=2 * len(measured) <= len(checks)),
         so=sum(decided),
         decided=len(decided),
         undecided=len(measured) - len(decided),
@@ -449,8 +449,8 @@ def _values(options: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-def _verdict(rule: str, parts: Sequence[Sequence[bool]]) -> str:
-    """By what is decided of each part."""
+def _verdict(rule: str, parts: Sequence[Sequence[bool]], *, thin: bool) -> str:
+    """By what is decided of each part; ``thin``: no more than half of the checks have cells."""
     told = [part for part in parts if part]
     if not told:
         return "undecided"
@@ -459,7 +459,7 @@ def _verdict(rule: str, parts: Sequence[Sequence[bool]]) -> str:
     else:
         held = [holds for part in told for holds in part]
     if all(held):
-        return "holds" if len(told) == len(parts) else "holds in part"
+        return "holds" if len(told) == len(parts) and not thin else "holds in part"
     return "holds in part" if any(held) else "does not hold"
 
 

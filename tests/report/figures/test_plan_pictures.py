@@ -10,7 +10,7 @@ from gpbench.bench.derived.stored import derive, stored_arrays
 from gpbench.bench.execution import Serial
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.plan import Reduction
-from gpbench.bench.plan.read import read_plan
+from gpbench.bench.plan.read import find_plan, read_plan
 from gpbench.bench.plan.run import run_plan
 from gpbench.bench.store import Store
 from gpbench.config import load_config
@@ -21,7 +21,7 @@ from gpbench.report.figures import panels as panels_picture
 from gpbench.report.figures.learning_curves import learning_curves, render
 from gpbench.report.figures.panels import panel_rows, panels
 from gpbench.report.figures.scatter import agreement, scatter
-from gpbench.report.figures.series import points_of, series_of
+from gpbench.report.figures.series import finish, new_figure, points_of, series_of
 from gpbench.report.figures.style import picture_bytes
 
 HEAD = 'title = "T"\ndatasets = ["german", "heart"]\n'
@@ -335,3 +335,11 @@ def test_contraction_has_a_panel_a_family_and_says_how_many_came_no_closer(plan_
         "0 of 2 no closer, ratio up to 0.5", "1 of 4 no closer, ratio up to 2",
     ]  # fmt: skip
     assert [text.get_text() for text in drawn.legends[0].get_texts()][1:3] == ["slope 1", "slope 20"]
+
+
+def test_a_long_name_stays_within_a_figure_of_one_panel():
+    drawn = finish(new_figure(1, 1, width=3.5, height=2.0), find_plan("sheth2015/fig2"), [])
+    drawn.add_subplot()
+    drawn.draw_without_rendering()
+    assert drawn._suptitle.get_text().count("\n") == 1
+    assert drawn._suptitle.get_window_extent().x1 < drawn.bbox.x1

@@ -181,6 +181,11 @@ def test_most_is_asked_of_each_part(parts, verdict, monkeypatch, found_of):
     assert found.verdict == verdict
 
 
+def test_a_claim_of_which_half_is_not_measured_holds_in_part(judged):
+    assert judged({"german": True, "magic": "not run"}).verdict == "holds in part"
+    assert judged({"german": False, "magic": "not run"}).verdict == "does not hold"
+
+
 def test_the_grade_of_the_evidence(judged):
     whole = judged({"german": True})
     assert (whole.grade, len(whole.keys)) == ("full", 3)
