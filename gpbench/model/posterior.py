@@ -477,10 +477,10 @@ def _read_npz(path: Path) -> tuple[str, dict[str, Any], Arrays]:
         The file cannot be read, is broken, holds pickles, or holds no posterior.
     """
     try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            raise DataError(f"{path} holds no saved posterior: expected an npz file, got a single array")
-        with found:
+        with path.open("rb") as stream:  # numpy leaves a file open that it cannot read
+            found = np.load(stream, allow_pickle=False)
+            if not isinstance(found, np.lib.npyio.NpzFile):
+                raise DataError(f"{path} holds no saved posterior: expected an npz file, got a single array")
             arrays = {name.removeprefix(_PREFIX): found[name] for name in found.files if name.startswith(_PREFIX)}
         meta = json.loads(arrays.pop("meta").tobytes())
         kind, version = meta.pop("kind"), meta.pop("format")

@@ -230,7 +230,7 @@ def read_reference(name: str, link: str) -> Reference:
     """
     path = folder() / f"{problem(name).name}-{link}.npz"
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             about = json.loads(file["about"].tobytes())
             moments = {
                 part: {key: file[f"{part}/{key}"].astype(np.float64) for key in ("mean", "sd", "probability")}
