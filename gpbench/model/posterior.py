@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -47,8 +48,6 @@ from gpbench.model.likelihoods import Likelihood, Prediction, Score, likelihood_
 from gpbench.model.linalg import cholesky, inverse_lower, trsm, trsv
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpbench.model.basis import Basis
     from gpbench.model.gaussian import Form, GaussianQ
     from gpbench.model.kernels import Kernel
@@ -477,7 +476,7 @@ def _read_npz(path: Path) -> tuple[str, dict[str, Any], Arrays]:
         The file cannot be read, is broken, holds pickles, or holds no posterior.
     """
     try:
-        with path.open("rb") as stream:  # numpy leaves a file open that it cannot read
+        with Path(path).open("rb") as stream:  # numpy leaves a file open that it cannot read
             found = np.load(stream, allow_pickle=False)
             if not isinstance(found, np.lib.npyio.NpzFile):
                 raise DataError(f"{path} holds no saved posterior: expected an npz file, got a single array")
