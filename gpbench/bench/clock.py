@@ -19,8 +19,8 @@ Counts = Literal["processor", "wall"]
 CLOCKS: tuple[Counts, ...] = ("processor", "wall")
 
 
-def clock_for(threads: int) -> Counts:
-    """Which seconds count for a cell of so many threads."""
+def clock_for(threads: int | None) -> Counts:
+    """Which seconds count with so many threads; None: as many as there are."""
     return "processor" if threads == 1 else "wall"
 
 

@@ -71,8 +71,7 @@ def fit_rows(
         From the scheme.
     """
     check_seed(seed)
-    clock = Clock("wall" if threads is None else clock_for(threads))
-    watcher = Watcher(clock, None, limits=Limits(seconds=seconds))
+    watcher = Watcher(Clock(clock_for(threads)), None, limits=Limits(seconds=seconds))
     choice.method.check_task(task, "these rows")
     choice.method.ready()
     scheme = choice.method.build(choice.settings)

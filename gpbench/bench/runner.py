@@ -380,9 +380,11 @@ def _plain(value: Any) -> Any:
 
 def _never_seen(y: npt.NDArray[Any], classes: Sequence[str], split: SplitSpec) -> list[str]:
     """Classes of which no training row is: what is said of them rests on nothing, and a reader is told."""
-    seen = set(np.unique(y).tolist())
+    if not classes:
+        return []
+    counts = np.bincount(y, minlength=len(classes))
     where = f"split {split.index + 1} of {split.count}"
-    return [f"{where} has no training row of class {name}" for code, name in enumerate(classes) if code not in seen]
+    return [f"{where} has no training row of class {name}" for name, n in zip(classes, counts, strict=True) if n == 0]
 
 
 def _words(error: BaseException, task: Task) -> str:

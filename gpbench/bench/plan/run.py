@@ -264,9 +264,8 @@ def _reference(plan: Plan, own: Mapping[str, Result]) -> dict[str, Result]:
     own : mapping
         Key -> what the store has.
     """
-    unfinished = {key for key, cell in own.items() if not cell.finished}
     found = read_reference(reference_file(plan.id))
-    return {cell.key: cell for cell in found if cell.key not in own or (cell.finished and cell.key in unfinished)}
+    return {cell.key: cell for cell in found if cell.key not in own or (cell.finished and not own[cell.key].finished)}
 
 
 def look_up(

@@ -30,6 +30,7 @@ from gpbench.report.figures.style import (
     AXIS_LABELS,
     LEGEND_ROW,
     RC,
+    TITLE_ROW,
     Style,
     check_ending,
     fit_legend,
@@ -194,7 +195,7 @@ def _draw(
     words = [*words, *(["Shaded: rates of a grid are tried."] if any(map(_tried, groups)) else [])]
     broken = [line for note in words for line in textwrap.wrap(printable(note), max(40, int(width * 19)))]
     title = wrapped_title(head, width)
-    size = (width, height + 0.13 * (len(broken) - 1) + 0.2 * len(title))
+    size = (width, height + 0.13 * (len(broken) - 1) + TITLE_ROW * len(title))
     drawn = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.06))
     styles = styles_of(groups)
     for index, (dataset, split) in enumerate(panels):

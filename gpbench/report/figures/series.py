@@ -22,6 +22,7 @@ from gpbench.errors import UsageError
 from gpbench.report.figures.style import (
     AXIS_LABELS,
     LEGEND_ROW,
+    TITLE_ROW,
     fit_legend,
     log_axis,
     picture_bytes,
@@ -200,7 +201,8 @@ def finish(drawn: Figure, plan: Plan, handles: Sequence[Artist], *, notes: Seque
     blank = Line2D([], [], linestyle="none", label=" ")
     shown = list(handles) or [blank]
     columns, labels, high = fit_legend([str(one.get_label()) for one in shown], width, most=max(1, int(width / 1.7)))
-    drawn.set_figheight(drawn.get_figheight() + 0.2 * (len(title) - 1) + _LINE * len(text) + _ENTRY / LEGEND_ROW * high)
+    below = _LINE * len(text) + _ENTRY / LEGEND_ROW * high
+    drawn.set_figheight(drawn.get_figheight() + TITLE_ROW * (len(title) - 1) + below)
     legend = drawn.legend(
         handles=shown,
         labels=labels,

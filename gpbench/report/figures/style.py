@@ -50,6 +50,7 @@ __all__ = [
     "LEGEND_ROW",
     "RC",
     "STYLES",
+    "TITLE_ROW",
     "Style",
     "check_ending",
     "fit_legend",
@@ -426,6 +427,10 @@ def save_figure(drawn: Figure, path: Path) -> None:
         The file cannot be written.
     """
     write_atomically(path, picture_bytes(drawn, check_ending(path)))
+
+
+#: Inches of a line of a figure's name.
+TITLE_ROW = 0.2
 
 
 def wrapped_title(head: str, width: float) -> list[str]:
