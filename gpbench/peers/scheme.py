@@ -215,7 +215,7 @@ class _Following:
         """The posterior of the rival's latest report."""
         report, name = self._report, self._settings.name
         assert report is not None
-        with np.load(report.state, allow_pickle=False) as found:
+        with report.state.open("rb") as stream, np.load(stream, allow_pickle=False) as found:
             state = {key: found[key] for key in ("Z", "m_w", "root", "form")}
         if not np.isfinite(report.theta).all():
             raise NumericalError(

@@ -213,7 +213,7 @@ def _of_input(name: str, path: Path) -> str:
 @lru_cache(maxsize=16)
 def _inputs(path: Path) -> tuple[str, ...]:
     """The columns that a cell's kernel sees, by name; none where its file does not say."""
-    with np.load(path) as arrays:
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         if "preparation" not in arrays:
             return ()
         preparation = Preparation.from_json(json.loads(str(arrays["preparation"])))

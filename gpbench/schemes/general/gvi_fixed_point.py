@@ -126,15 +126,18 @@ class FixedPoint:
             if settings.settled(scheme, gradient, increase=at.value - before):
                 stopped_by = "converged"
                 break
-            before = at.value
-            at = _moved(rows, observation, at, precision)
+            moved = _moved(rows, observation, at, precision)
+            if moved is None:
+                stopped_by = "failed-to-improve"
+                break
+            before, at = at.value, moved
         return Solution(
             at.q, at.value, at.value, stopped_by, lambda: bound_gradient(rows, observation, at), gradient=gradient
         )
 
 
-def _moved(rows: FeatureRows, observation: Observation, at: At, precision: Array) -> At:
-    """T(V): the covariance whose precision is Λ, mixed with the old one while the bound falls."""
+def _moved(rows: FeatureRows, observation: Observation, at: At, precision: Array) -> At | None:
+    """T(V): the covariance whose precision is Λ, mixed with the old one while the bound falls; none if it always does."""
     old: Array | None = None
     for _ in range(MIXES):
         q = GaussianQ(at.q.mean, precision_factor(precision), "precision")
@@ -144,4 +147,4 @@ def _moved(rows: FeatureRows, observation: Observation, at: At, precision: Array
         if old is None:
             old = at.q.root @ at.q.root.T
         precision = 0.5 * (precision + old)
-    return at
+    return None

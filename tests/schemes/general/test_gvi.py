@@ -50,6 +50,15 @@ def test_optima_of_the_oracles(problem, name, solver):
     assert L @ solution.q.covariance @ L.T == pytest.approx(expected["V"], abs=1e-6)
 
 
+def test_a_move_that_raises_the_bound_with_no_mix_is_no_convergence(problem, monkeypatch):
+    monkeypatch.setattr("gpbench.schemes.general.gvi_fixed_point.FALL", -1e9)  # no move rises by as much
+    rows, observation, _, expected = problem(OPTIMA[0])
+    solution = solved(FixedPoint(GVIFixedPoint()), rows, observation)
+    assert solution.stopped_by == "failed-to-improve"
+    assert np.isfinite(solution.bound)
+    assert solution.bound < expected["vlb"]
+
+
 @pytest.mark.parametrize("task", ["count", "binary", "ordinal"])
 @pytest.mark.parametrize("subset", [False, True], ids=["all", "subset"])
 def test_the_fixed_point_fulfils_12a_and_12b(data, task, subset):
