@@ -35,6 +35,7 @@ __all__ = [
     "read_reference",
     "reference_file",
     "reference_files",
+    "stands_in",
     "tidy",
     "write_reference",
 ]
@@ -118,6 +119,20 @@ def write_reference(path: Path, results: Iterable[Result]) -> None:
             pq.write_table(arrow_of(cells), partial, compression="zstd")
     except OSError as error:
         raise StoreError(f"cannot write {path}: {reason(error)}") from error
+
+
+def stands_in(cell: Result, own: Mapping[str, Result]) -> bool:
+    """Whether a reference result is shown for its key: the store lacks it, or has not finished it as this one has.
+
+    Parameters
+    ----------
+    cell : Result
+        Of the reference.
+    own : mapping
+        Key -> what the store has.
+    """
+    mine = own.get(cell.key)
+    return mine is None or (cell.finished and not mine.finished)
 
 
 def is_of_changes(cell: Result) -> bool:

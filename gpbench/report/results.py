@@ -16,7 +16,7 @@ from gpbench.bench.store import Store
 from gpbench.config import load_config
 from gpbench.report.groups import distinct
 from gpbench.report.plan.output import scored
-from gpbench.report.sources import beside, choose, read_cells
+from gpbench.report.sources import choose, read_cells, reference_beside, reference_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class Results:
     ----------
     cells : list of Result
     own : frozenset of str
-        Keys of those that are in the store.
+        Keys of those that are the store's.
     problems : list of str
         What was passed over, and how many are reference results.
     traces : bool
@@ -99,8 +99,10 @@ def all_results(
     cells, problems = read_cells([place] if place.exists() or store is not None else [], scored=True)
     own = frozenset(cell.key for cell in cells)
     if not fresh:
-        reference, words = beside((), datasets)
-        cells, problems = [*cells, *(cell for cell in reference if cell.key not in own)], [*problems, *words]
+        added = [cell for cell in reference_beside(cells) if not datasets or cell.dataset in datasets]
+        own -= {cell.key for cell in added}
+        cells += added
+        problems += [reference_words(added)] if added else []
     return Results(choose(distinct(cells), datasets=datasets, methods=methods), own, problems, traces)
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.methods import methods as known_methods
 from gpbench.bench.methods import outdated
-from gpbench.bench.reference import read_reference, reference_files
+from gpbench.bench.reference import read_reference, reference_files, stands_in
 from gpbench.bench.result import Result
 from gpbench.bench.store import Store
 from gpbench.data.catalogue import entries
 from gpbench.data.splits import Protocol
 from gpbench.errors import StoreError, UsageError, reason, unknown_name
-from gpbench.report.groups import facts_of, is_quick, natural, processors_of
+from gpbench.report.groups import distinct, facts_of, is_quick, natural, processors_of
 from gpbench.report.scores import Calibration, stored_calibration, with_scores
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def beside(cells: Sequence[Result], datasets: Sequence[str]) -> tuple[list[Resul
     Returns
     -------
     list of Result
-        Those of other keys.
+        Those that :func:`gpbench.bench.reference.stands_in`.
     list of str
         A sentence that says so, where there are any.
 
@@ -139,16 +139,15 @@ def needed(
 
 
 def reference_beside(cells: Sequence[Result]) -> list[Result]:
-    """All reference results of other keys than these cells'.
+    """All reference results that stand in for what these cells lack or have not finished.
 
     Raises
     ------
     StoreError
         A file of reference results cannot be read.
     """
-    own = {cell.key for cell in cells}
-    found = {cell.key: cell for path in reference_files() for cell in read_reference(path) if cell.key not in own}
-    return list(found.values())
+    own = {cell.key: cell for cell in cells}
+    return distinct(cell for path in reference_files() for cell in read_reference(path) if stands_in(cell, own))
 
 
 def no_results(paths: Iterable[Path], *, fresh: bool) -> StoreError:

@@ -130,6 +130,12 @@ def test_a_reference_result_stands_in_for_a_cell_that_the_store_has_not_finished
     assert found.stdout == table
     assert call("reproduce", "mine.toml").stdout.startswith(table)
     assert "failed 2/2" in call("report", "mine.toml", "--fresh").stdout
+    every = call("results")
+    rows = pd.read_csv(io.StringIO(every.stdout))
+    assert list(zip(rows["place"], rows["status"], strict=True)) == [("reference", "ok")] * 4
+    assert "4 cells are reference results" in every.stderr
+    methods = sorted(set(rows["method"]))
+    assert "4 cells are reference results" in call("compare", *methods, "--with-reference").stderr
 
     file = place / "shipped" / "reference" / "mine.parquet"
     cells = [replace(cell, status="failed", problem=problem) for cell in reference.read_reference(file)]

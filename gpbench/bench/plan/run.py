@@ -18,7 +18,7 @@ from gpbench.bench.expand import Request, expand
 from gpbench.bench.methods import outdated
 from gpbench.bench.plan.blocks import Block, runnable
 from gpbench.bench.plan.estimate import Estimate, estimate
-from gpbench.bench.reference import read_reference, reference_file
+from gpbench.bench.reference import read_reference, reference_file, stands_in
 from gpbench.bench.result import Result
 from gpbench.bench.runner import Bounds
 from gpbench.bench.sources import FileSource, Source, dataset_id, decisions, opened, sources
@@ -256,7 +256,7 @@ def _not_run(plan: Plan, tasks: Sequence[Task], store: Store) -> dict[str, Resul
 
 
 def _reference(plan: Plan, own: Mapping[str, Result]) -> dict[str, Result]:
-    """Reference results of a plan, by key: they stand in for what the store lacks, or has not finished as they have.
+    """Reference results of a plan that stand in for what the store has, by key.
 
     Parameters
     ----------
@@ -264,8 +264,7 @@ def _reference(plan: Plan, own: Mapping[str, Result]) -> dict[str, Result]:
     own : mapping
         Key -> what the store has.
     """
-    found = read_reference(reference_file(plan.id))
-    return {cell.key: cell for cell in found if cell.key not in own or (cell.finished and not own[cell.key].finished)}
+    return {cell.key: cell for cell in read_reference(reference_file(plan.id)) if stands_in(cell, own)}
 
 
 def look_up(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gpbench.bench.methods import methods as known_methods
 from gpbench.errors import GpbenchError
+from gpbench.report.groups import distinct
 from gpbench.report.sources import (
     choose,
     matches,
@@ -79,9 +80,9 @@ def contest(
     added = reference_beside(cells) if reference and (lacking or beside) else []
     if not added:
         return without_quick(choose(cells, **asked))
-    chosen, words = without_quick(choose([*cells, *added], **asked))
+    chosen, words = without_quick(choose(distinct([*cells, *added]), **asked))
     where = f" on {', '.join(datasets)}" if datasets else ""
-    mine = {cell.key for cell in cells}
+    mine = {cell.key for cell in cells}.difference(cell.key for cell in added)
     found = _nearest(chosen, names, mine)
     used = [cell for cell in found if cell.key not in mine]
     if used:

@@ -137,7 +137,7 @@ class FixedPoint:
 
 
 def _moved(rows: FeatureRows, observation: Observation, at: At, precision: Array) -> At | None:
-    """T(V): the covariance whose precision is Λ, mixed with the old one while the bound falls; none if it always does."""
+    """T(V): the covariance whose precision is Λ, mixed with the old one while the bound falls; none if it goes on."""
     old: Array | None = None
     for _ in range(MIXES):
         q = GaussianQ(at.q.mean, precision_factor(precision), "precision")
