@@ -67,7 +67,10 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True, content: bool = 
 
 def printable(text: str) -> str:
     """The text on one line; control characters, which could act on a terminal, become U+FFFD."""
-    return "".join(mark if mark.isprintable() else "\ufffd" for mark in " ".join(text.split()))
+    text = " ".join(text.split())
+    if text.isprintable():  # nearly always
+        return text
+    return "".join(mark if mark.isprintable() else "\ufffd" for mark in text)
 
 
 def printable_lines(text: str) -> str:

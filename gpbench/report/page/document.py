@@ -136,7 +136,7 @@ def page(
         ("Curves", _curves(drawn["left_out"], spread=spread)),
         ("Results", display_table(display(summarise(cells), metrics=metrics))),
         *wins(cells),
-        ("Predictions", _predictions(groups, bins or {})),
+        *_predictions(groups, bins or {}),
         ("Failed cells", failures(groups)),
         ("Provenance", provenance(cells)),
     ]
@@ -249,18 +249,19 @@ def _winners(groups: Sequence[Group]) -> list[str]:
     return [f"Lowest mean test NLL over {len(shared)} data sets on which all {len(methods)} {what} ended well: {told}."]
 
 
-def _predictions(groups: Sequence[Group], bins: Mapping[str, Calibration]) -> Markup:
-    """Error against NLL and reliability, a picture for each data set and split protocol."""
+def _predictions(groups: Sequence[Group], bins: Mapping[str, Calibration]) -> list[Section]:
+    """Error against NLL and reliability, a picture for each data set and split protocol; none of a single point."""
     members: dict[tuple[str, str], list[Group]] = defaultdict(list)
     for group in groups:
         if group.finished:
             members[group.dataset_label, group.split].append(group)
-    if not members:
-        return element("p", "No cell ended well.")
     pictures = [
         picture_element(Picture(f"{dataset}, {split}", "image/png", picture_bytes(figure(own, bins), dpi=110)))
         for (dataset, split), own in members.items()
+        if len(own) > 1 or any(cell.key in bins for cell in own[0].finished)
     ]
+    if not pictures:
+        return []
     words = "Left: means over splits with a standard error each way."
     if bins:
         words += (
@@ -268,7 +269,7 @@ def _predictions(groups: Sequence[Group], bins: Mapping[str, Calibration]) -> Ma
             f"to be, in bins of at least {LEAST} test rows; the second class where there are two, else the predicted "
             "one. On the line, probabilities can be believed."
         )
-    return join(element("p", words, class_="lead"), *pictures)
+    return [("Predictions", join(element("p", words, class_="lead"), *pictures))]
 
 
 def _curves(left_out: Sequence[str], *, spread: str) -> Markup:

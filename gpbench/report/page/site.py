@@ -79,6 +79,11 @@ class _Site:
         return found
 
     @cached_property
+    def states(self) -> dict[str, tuple[str, str]]:
+        """Plan -> its cells and verdicts, counted."""
+        return {found.plan.id: _state(found) for plans in self.plans.values() for found in plans}
+
+    @cached_property
     def datasets(self) -> dict[str, str]:
         """Data set -> name of its page."""
         return _slugs(cell.dataset for cell in self.cells)
@@ -194,9 +199,9 @@ def _plan_table(site: _Site, paper: str | None = None) -> Markup:
     for name, plans in chosen.items():
         page_of = f"papers/{name}.html" if paper is None else ""
         for found in plans:
-            place = f"{page_of}#{_anchor(found)}" if _is_shown(found) else page_of
+            place = f"{page_of}#{_anchor(found)}" if _is_shown(site, found) else page_of
             title = element("a", found.plan.title, href=place) if place else found.plan.title
-            rows.append([found.plan.id, title, *_state(found)])
+            rows.append([found.plan.id, title, *site.states[found.plan.id]])
     heads = ["plan", "title", "cells", "verdicts"]
     if not any(row[-1] for row in rows):
         heads, rows = heads[:-1], [row[:-1] for row in rows]
@@ -207,9 +212,9 @@ def _anchor(found: PlanCells) -> str:
     return f"plan-{found.plan.item}"
 
 
-def _is_shown(found: PlanCells) -> bool:
+def _is_shown(site: _Site, found: PlanCells) -> bool:
     """Whether there is anything of a plan to show: cells, arrays without cells, or a description."""
-    return bool(found.results) or (found.plan.render in DESCRIPTIVE and _state(found)[0] != _NOT_RUN)
+    return bool(found.results) or (found.plan.render in DESCRIPTIVE and site.states[found.plan.id][0] != _NOT_RUN)
 
 
 def _state(found: PlanCells) -> tuple[str, str]:
@@ -275,7 +280,7 @@ def _method_table(site: _Site) -> Markup:
 
 
 def _paper_page(site: _Site, paper: str) -> str:
-    shown = [found for found in site.plans[paper] if _is_shown(found)]
+    shown = [found for found in site.plans[paper] if _is_shown(site, found)]
     cells = distinct(cell for found in shown for cell in found.results)
     sections: list[Section] = [
         ("Plans", join(_plan_table(site, paper=paper), _met(site, cells))),
