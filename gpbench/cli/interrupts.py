@@ -21,7 +21,7 @@ __all__ = ["HEEDED_AFTER", "heed_the_first", "is_kept"]
 HEEDED_AFTER = 3.0
 """Seconds after which another Ctrl-C counts again: for an end that hangs."""
 
-_KEPT = "what is finished is kept, and the same command goes on from there"
+_KEPT = "what is finished is kept, and the same command goes on from there (with --force it begins anew)"
 _LEFT = {
     "run": _KEPT,
     "reproduce": _KEPT,
