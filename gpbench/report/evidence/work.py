@@ -55,6 +55,7 @@ ORDER = (
     "wenzel2019/table1",
     "questions/speed",
     "questions/waveform",
+    "questions/vowel",
     "questions/z-bound-rate",
     "questions/ep-sep",
     "questions/mean-field",

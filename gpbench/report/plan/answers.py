@@ -33,6 +33,7 @@ __all__ = [
     "below",
     "below_calibrated",
     "comes_to_its_end",
+    "datasets_span_printed",
     "nearer_printed",
     "passes_printed",
     "spans_printed",
@@ -239,6 +240,30 @@ def spans_printed(
         words = f"{where}: {shown(min(known))} to {shown(max(known))}, printed {entry.printed.text}"
         holds = min(known) <= entry.printed.value <= max(known) if len(known) > 1 else None
         checks.append(Check(words, holds, cells))
+    return checks
+
+
+def datasets_span_printed(
+    found: PlanCells, *, methods: Sequence[str], metric: str = "nll", at: At | None = None
+) -> list[Check]:
+    """Each number printed for one of several data sets, which one is open, lies between their lowest and highest.
+
+    The data sets' means or medians over splits, as the plan has it; asked of all that the plan sets beside the number.
+    """
+    beside: dict[str, list[tuple[Entry, tuple[PlanResult, ...]]]] = {}
+    for dataset in found.plan.datasets:
+        for where, entry, cells in _printed(found, methods, metric=metric, datasets=[dataset], at=at):
+            beside.setdefault(where.removeprefix(f"{found.plan.dataset_label(dataset)}, "), []).append((entry, cells))
+    checks = []
+    for where, pairs in beside.items():
+        centres = [entry.centre for entry, _ in pairs if entry.centre is not None]
+        printed = pairs[0][0].printed
+        if len(centres) < max(2, len(pairs)) or printed is None or printed.value is None:
+            checks.append(Check(f"{where}: not run", None, measured=False))
+            continue
+        words = f"{where}: {shown(min(centres))} to {shown(max(centres))}, printed {printed.text}"
+        every = tuple(cell for _, cells in pairs for cell in cells)
+        checks.append(Check(words, min(centres) <= printed.value <= max(centres), every))
     return checks
 
 

@@ -26,7 +26,7 @@ SLOW = [(0.1, 2.0), (1.0, 1.0), (2.0, 0.9), (4.0, 0.4), (8.0, 0.4), (9.0, 0.4)]
 
 @pytest.fixture
 def bench(tmp_path, ran):
-    def make(given):
+    def make(given, plan=PLAN):
         """Data set, table -> NLLs or curves of the splits."""
         (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
 
@@ -42,7 +42,7 @@ def bench(tmp_path, ran):
                     else {"nll": value}
                 )
 
-        return ran(PLAN, outcomes, count=4)
+        return ran(plan, outcomes, count=4)
 
     return make
 
@@ -84,6 +84,19 @@ def test_splits_span_a_printed_number_or_do_not(bench):
         ("german, b: 0.9 to 0.9, printed 0.9 ± 0.01", None, True),
         ("magic, a: 0.31 to 0.5, printed 0.30 ± 0.01", False, True),
     ]
+
+
+def test_data_sets_span_a_printed_number_or_do_not(bench):
+    plan = PLAN + '[overrides.magic]\nprinted = "german"\n'
+    entire = {("german", "a"): (0.4, 0.5), ("magic", "a"): (0.52, 0.56), ("german", "b"): (0.9, 0.9)}
+    found = bench(entire, plan)
+    assert told(answers.datasets_span_printed(found, methods=["a", "b"])) == [
+        ("a: 0.45 to 0.54, printed 0.50 ± 0.01", True, True),
+        ("b: not run", None, False),
+    ]
+    low = bench(entire | {("magic", "a"): (0.48, 0.5)}, plan)
+    (check,) = answers.datasets_span_printed(low, methods=["a"])
+    assert (check.holds, len(check.cells)) == (False, 4)
 
 
 def test_a_median_is_below_a_value(bench):
