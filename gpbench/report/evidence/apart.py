@@ -110,7 +110,8 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
             if cause.speaks_of(name, method=table, dataset=dataset, large=large) and found.verdict != NOT_MEASURED:
                 holds = _holds(found, keys[name, of.block.position] if cause.own else None)
                 if holds and cause.instead:
-                    other = (cause.instead_plan, cause.instead.get(table, ""), dataset, swept(of), metric)
+                    place_of = cause.instead_datasets.get(dataset, dataset)
+                    other = (cause.instead_plan, cause.instead.get(table, ""), place_of, swept(of), metric)
                     holds = _within(entries.get(other))
                 yield Tried(place, found, holds)
 

@@ -33,8 +33,8 @@ __all__ = [
     "below",
     "below_calibrated",
     "comes_to_its_end",
-    "datasets_span_printed",
     "nearer_printed",
+    "nearer_printed_on",
     "passes_printed",
     "spans_printed",
 ]
@@ -128,15 +128,55 @@ def nearer_printed(
     return checks
 
 
+def nearer_printed_on(
+    found: PlanCells,
+    *,
+    datasets: tuple[str, str],
+    methods: Sequence[str],
+    metric: str = "nll",
+    at: At | None = None,
+) -> list[Check]:
+    """A number that is printed for one of two data sets, which one is open, lies nearer to ours on the first of them.
+
+    Asked where the interval of the difference of the two means tells them apart.
+    """
+    sides = [
+        {
+            where.removeprefix(f"{found.plan.dataset_label(dataset)}, "): (entry, cells)
+            for where, entry, cells in _printed(found, methods, metric=metric, datasets=[dataset], at=at)
+        }
+        for dataset in datasets
+    ]
+    names = [found.plan.dataset_label(dataset) for dataset in datasets]
+    checks = []
+    for where, (one, mine) in sides[0].items():
+        other, others = sides[1][where]
+        if one.printed is None or one.printed.value is None:
+            continue
+        if one.centre is None or other.centre is None:
+            checks.append(Check(f"{where}: not run", None, measured=False))
+            continue
+        holds = None
+        if _means_apart([mine, others], metric):
+            holds = abs(one.centre - one.printed.value) < abs(other.centre - one.printed.value)
+        words = f"{where}: {names[0]} {shown(one.centre)}, {names[1]} {shown(other.centre)}"
+        checks.append(Check(f"{words}, printed {one.printed.text}", holds, (*mine, *others)))
+    return checks
+
+
 def _told_apart(group: Group, first: str, second: str, metric: str) -> bool:
     """Whether the interval of the difference between two methods' means leaves 0 out."""
-    if shared_splits(group.cells[first], group.cells[second]):
-        low, high, _, _ = difference(group, first, second, metric)
-    else:
-        values = [[value_of(cell, metric) for cell in group.cells[name]] for name in (first, second)]
-        known = [[each for each in own if each is not None] for own in values]
-        rho = max(correction(cells[0].split.protocol, cells) or 0.0 for cells in group.cells.values())
-        low, high = unpaired_interval(*known, rho=rho)
+    if not shared_splits(group.cells[first], group.cells[second]):
+        return _means_apart([group.cells[first], group.cells[second]], metric)
+    low, high, _, _ = difference(group, first, second, metric)
+    return low is not None and high is not None and (low > 0.0 or high < 0.0)
+
+
+def _means_apart(pair: Sequence[Sequence[PlanResult]], metric: str) -> bool:
+    """The same of cells that have no splits in common."""
+    known = [[number for cell in cells if (number := value_of(cell, metric)) is not None] for cells in pair]
+    rho = max(correction(cells[0].split.protocol, cells) or 0.0 for cells in pair)
+    low, high = unpaired_interval(*known, rho=rho)
     return low is not None and high is not None and (low > 0.0 or high < 0.0)
 
 
@@ -240,30 +280,6 @@ def spans_printed(
         words = f"{where}: {shown(min(known))} to {shown(max(known))}, printed {entry.printed.text}"
         holds = min(known) <= entry.printed.value <= max(known) if len(known) > 1 else None
         checks.append(Check(words, holds, cells))
-    return checks
-
-
-def datasets_span_printed(
-    found: PlanCells, *, methods: Sequence[str], metric: str = "nll", at: At | None = None
-) -> list[Check]:
-    """Each number printed for one of several data sets, which one is open, lies between their lowest and highest.
-
-    The data sets' means or medians over splits, as the plan has it; asked of all that the plan sets beside the number.
-    """
-    beside: dict[str, list[tuple[Entry, tuple[PlanResult, ...]]]] = {}
-    for dataset in found.plan.datasets:
-        for where, entry, cells in _printed(found, methods, metric=metric, datasets=[dataset], at=at):
-            beside.setdefault(where.removeprefix(f"{found.plan.dataset_label(dataset)}, "), []).append((entry, cells))
-    checks = []
-    for where, pairs in beside.items():
-        centres = [entry.centre for entry, _ in pairs if entry.centre is not None]
-        printed = pairs[0][0].printed
-        if len(centres) < max(2, len(pairs)) or printed is None or printed.value is None:
-            checks.append(Check(f"{where}: not run", None, measured=False))
-            continue
-        words = f"{where}: {shown(min(centres))} to {shown(max(centres))}, printed {printed.text}"
-        every = tuple(cell for _, cells in pairs for cell in cells)
-        checks.append(Check(words, min(centres) <= printed.value <= max(centres), every))
     return checks
 
 

@@ -253,6 +253,8 @@ class Cause:
         The plan whose numbers ought to agree with the printed ones, were it so; empty where it names none.
     instead : mapping
         Table of the first plan's [methods] -> the other plan's that stands for it.
+    instead_datasets : mapping
+        Data set of the first plan -> the other plan's that stands for it; any other for itself.
     """
 
     claim: Claim
@@ -263,6 +265,7 @@ class Cause:
     own: bool = False
     instead_plan: str = ""
     instead: Mapping[str, str] = field(default_factory=dict, hash=False)
+    instead_datasets: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def speaks_of(self, plan: str, *, method: str, dataset: str, large: bool) -> bool:
         """Whether a number is one of those that it is to explain."""
@@ -291,8 +294,8 @@ def read_causes() -> tuple[Cause, ...]:
         numbers.only(("plan", "methods", "datasets", "large", "own"))
         plan = numbers.text("plan")
         other = table.table("instead")
-        other.only(("plan", "methods"))
-        pairs = other.table("methods")
+        other.only(("plan", "methods", "datasets"))
+        pairs, datasets = other.table("methods"), other.table("datasets")
         found.append(
             Cause(
                 claim=_claim(plan.partition("/")[0], table),
@@ -303,6 +306,7 @@ def read_causes() -> tuple[Cause, ...]:
                 own=numbers.flag("own", False),
                 instead_plan=other.text("plan", plan) if pairs else "",
                 instead={name: pairs.text(name) for name in pairs},
+                instead_datasets={name: datasets.text(name) for name in datasets},
             )
         )
     return tuple(found)

@@ -92,6 +92,13 @@ def test_what_a_cause_puts_instead_is_of_the_same_swept_value(tmp_path, ran):
     assert (few.words, many.words) == ("1", "not known; not 1")
 
 
+def test_what_a_cause_puts_instead_may_be_of_another_data_set(plans):
+    other = {"instead_plan": "mine", "instead": {"a": "other"}}
+    german, _ = apart(plans, [cause("holds", **other, instead_datasets={"german": "magic"})])
+    straight, _ = apart(plans, [cause("holds", **other)])
+    assert (german.tried[0].explains, straight.tried[0].explains) == (False, True)
+
+
 def test_a_cause_that_speaks_of_each_number_apart_goes_by_its_own_cells(plans):
     keys = {cell.dataset: cell.key for cell in plans["mine"].results if cell.method == "x-gpc"}
     of = {"own": True, "upheld": [keys["german"]]}
@@ -141,3 +148,5 @@ def test_causes_that_ship_speak_of_numbers_of_their_plans():
             other = find_plan(each.instead_plan)
             assert set(each.instead.values()) <= {method.name for method in other.methods}
             assert other.published, "or nothing there is judged"
+            assert set(each.instead_datasets) <= set(plan.datasets)
+            assert set(each.instead_datasets.values()) <= set(other.datasets)

@@ -86,17 +86,21 @@ def test_splits_span_a_printed_number_or_do_not(bench):
     ]
 
 
-def test_data_sets_span_a_printed_number_or_do_not(bench):
+def test_which_of_two_data_sets_lies_nearer_to_what_is_printed_where_they_are_told_apart(bench):
     plan = PLAN + '[overrides.magic]\nprinted = "german"\n'
-    entire = {("german", "a"): (0.4, 0.5), ("magic", "a"): (0.52, 0.56), ("german", "b"): (0.9, 0.9)}
-    found = bench(entire, plan)
-    assert told(answers.datasets_span_printed(found, methods=["a", "b"])) == [
-        ("a: 0.45 to 0.54, printed 0.50 ± 0.01", True, True),
+    near, far, wide = (0.52, 0.53, 0.52, 0.53), (0.41, 0.42, 0.41, 0.42), (0.2, 0.7, 0.1, 0.8)
+    asked = {"datasets": ("magic", "german"), "methods": ["a", "b"]}
+    found = bench({("german", "a"): far, ("magic", "a"): near, ("german", "b"): far}, plan)
+    nearer, gap = answers.nearer_printed_on(found, **asked)
+    assert told([nearer, gap]) == [
+        ("a: magic 0.525, german 0.415, printed 0.50 ± 0.01", True, True),
         ("b: not run", None, False),
     ]
-    low = bench(entire | {("magic", "a"): (0.48, 0.5)}, plan)
-    (check,) = answers.datasets_span_printed(low, methods=["a"])
-    assert (check.holds, len(check.cells)) == (False, 4)
+    assert {cell.dataset for cell in nearer.cells} == {"german", "magic"}
+    farther, _ = answers.nearer_printed_on(bench({("german", "a"): near, ("magic", "a"): far}, plan), **asked)
+    assert farther.holds is False
+    close, _ = answers.nearer_printed_on(bench({("german", "a"): wide, ("magic", "a"): near}, plan), **asked)
+    assert close.holds is None
 
 
 def test_a_median_is_below_a_value(bench):
