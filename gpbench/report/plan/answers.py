@@ -150,9 +150,9 @@ def nearer_printed_on(
     names = [found.plan.dataset_label(dataset) for dataset in datasets]
     checks = []
     for where, (one, mine) in sides[0].items():
-        other, others = sides[1][where]
-        if one.printed is None or one.printed.value is None:
+        if where not in sides[1] or one.printed is None or one.printed.value is None:
             continue
+        other, others = sides[1][where]
         if one.centre is None or other.centre is None:
             checks.append(Check(f"{where}: not run", None, measured=False))
             continue
