@@ -120,9 +120,8 @@ def nearer_printed(
             one, other = (entries[group.cells[name][0].shown.position] for name in (first, second))
             if one is None or other is None or one.printed is None or one.printed.value is None:
                 continue
-            holds = None
-            if one.centre is not None and other.centre is not None and _told_apart(group, first, second, metric):
-                holds = abs(one.centre - one.printed.value) < abs(other.centre - one.printed.value)
+            nearer = _nearer(one, other)
+            holds = nearer if nearer is not None and _told_apart(group, first, second, metric) else None
             words = f"{group.label}: {first} {shown(one.centre)}, {second} {shown(other.centre)}"
             checks.append(Check(f"{words}, printed {one.printed.text}", holds, group.all()))
     return checks
@@ -156,27 +155,35 @@ def nearer_printed_on(
         if one.centre is None or other.centre is None:
             checks.append(Check(f"{where}: not run", None, measured=False))
             continue
-        holds = None
-        if _means_apart([mine, others], metric):
-            holds = abs(one.centre - one.printed.value) < abs(other.centre - one.printed.value)
+        holds = _nearer(one, other) if _means_apart([mine, others], metric) else None
         words = f"{where}: {names[0]} {shown(one.centre)}, {names[1]} {shown(other.centre)}"
         checks.append(Check(f"{words}, printed {one.printed.text}", holds, (*mine, *others)))
     return checks
+
+
+def _nearer(one: Entry, other: Entry) -> bool | None:
+    """Whether the first number lies nearer to what is printed for it; None where one is missing."""
+    if one.centre is None or other.centre is None or one.printed is None or one.printed.value is None:
+        return None
+    return abs(one.centre - one.printed.value) < abs(other.centre - one.printed.value)
 
 
 def _told_apart(group: Group, first: str, second: str, metric: str) -> bool:
     """Whether the interval of the difference between two methods' means leaves 0 out."""
     if not shared_splits(group.cells[first], group.cells[second]):
         return _means_apart([group.cells[first], group.cells[second]], metric)
-    low, high, _, _ = difference(group, first, second, metric)
-    return low is not None and high is not None and (low > 0.0 or high < 0.0)
+    return _leaves_out_0(*difference(group, first, second, metric)[:2])
 
 
 def _means_apart(pair: Sequence[Sequence[PlanResult]], metric: str) -> bool:
     """The same of cells that have no splits in common."""
     known = [[number for cell in cells if (number := value_of(cell, metric)) is not None] for cells in pair]
     rho = max(correction(cells[0].split.protocol, cells) or 0.0 for cells in pair)
-    low, high = unpaired_interval(*known, rho=rho)
+    return _leaves_out_0(*unpaired_interval(*known, rho=rho))
+
+
+def _leaves_out_0(low: float | None, high: float | None) -> bool:
+    """Whether there is an interval, and 0 is not in it."""
     return low is not None and high is not None and (low > 0.0 or high < 0.0)
 
 
