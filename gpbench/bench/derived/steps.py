@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, npt.NDArray[Any]]
 
-__all__ = ["agreement", "contraction", "factors", "hyperparameters", "panels", "truth"]
+__all__ = ["agreement", "contraction", "factors", "hyperparameters", "logged", "panels", "truth"]
 
 #: Points along each axis of a panel's grid.
 _STEPS = 160
@@ -220,6 +220,47 @@ def _inputs(path: Path) -> tuple[str, ...]:
     if preparation.scaling is None or preparation.scaling.kept is None:
         return preparation.names
     return tuple(preparation.names[place] for place in preparation.scaling.kept)
+
+
+def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # as all steps
+    """The test NLL of each finished cell as the code of wenzel2019's authors logs it for X-GPC.
+
+    Its loop over the rows of a fold asks, in the branch of the negative rows, for the class of the row whose number in
+    the fold is the fold's own number. In folds where that row is positive, negative rows so add nothing to the mean.
+    Its k folds have n // k rows each; ours, which share out the rest, begin with theirs or at most k - 1 rows behind.
+
+    Returns
+    -------
+    dict
+        For each cell of two classes ``KEY/logged`` (): the number; ``KEY/whole`` (): whether all rows count in it.
+
+    Raises
+    ------
+    UsageError
+        A cell has more classes, or other test rows than a whole block in file order.
+    DataError
+        The data set cannot be had.
+    StoreError
+        The predictions cannot be read.
+    """
+    arrays: Arrays = {}
+    for cell in (each for each in found.results if each.finished):
+        own = found.store.arrays(cell.key, names=("test_probabilities", "y_test"), digest=cell.arrays_sha256)
+        p, y = own.get("test_probabilities", np.empty(0)), own["y_test"]
+        n = opened(source_of(found.plan, found.plan.datasets[cell.shown.position[0]], config)).n
+        fold, k = cell.split.index, cell.split.count
+        first, last = n * fold // k, n * (fold + 1) // k
+        if cell.split.protocol != f"contiguous:{k}" or p.shape != (last - first, 2):
+            raise UsageError(
+                f"{found.plan.path}: render = 'logged' needs two classes and all test rows of contiguous folds; "
+                f"{cell.shown.method} on {cell.shown.dataset} has {cell.split.protocol}, probabilities {p.shape}"
+            )
+        whole = y[n // k * fold + fold - first] == 0
+        of_class = p[np.arange(len(y)), y]
+        loss = -np.log(np.where(of_class > 0.0, of_class, np.finfo(np.float64).eps))
+        arrays[f"{cell.key}/logged"] = np.array(np.mean(loss if whole else np.where(y == 1, loss, 0.0)))
+        arrays[f"{cell.key}/whole"] = np.array(whole)
+    return arrays
 
 
 def contraction(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # it has no cells

@@ -133,6 +133,11 @@ STEPS = {
         what="the distances from the reference posteriors",
         function="gpbench.bench.derived.steps:truth",
     ),
+    "logged": Step(
+        name="logged",
+        what="the numbers as they are logged",
+        function="gpbench.bench.derived.steps:logged",
+    ),
     "contraction": Step(
         name="contraction",
         what="the distances before and after the operator",

@@ -46,6 +46,7 @@ RENDERINGS = (
     "truth",
     "rivals",
     "attainment",
+    "logged",
 )
 #: Of these, what runs no cells.
 DESCRIPTIVE = ("contraction", "factors", "outline")

@@ -54,6 +54,7 @@ ORDER = (
     "hensman2015/table1",
     "wenzel2019/table1",
     "questions/speed",
+    "questions/logged",
     "questions/waveform",
     "questions/vowel",
     "questions/z-bound-rate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from gpbench.bench.derived.stored import stored_arrays
 from gpbench.bench.truth.measures import Distance
 from gpbench.errors import NotComputed, UsageError
 from gpbench.report.plan.checks import Check, each_group, missing, shared_splits, shown
+from gpbench.report.plan.numbers import entries_of
+from gpbench.report.tables.summary import statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +24,7 @@ __all__ = [
     "agrees_with",
     "contracts",
     "distance",
+    "logged_as_printed",
     "moves_to_boundary",
     "nearer_boundary",
     "nearer_truth",
@@ -237,6 +240,52 @@ def _row(arrays: Arrays, cell: PlanResult) -> int:
 
 def _distance(arrays: Arrays, cell: PlanResult, quantity: str) -> float:
     return float(arrays[quantity][_row(arrays, cell), 1])
+
+
+def logged_as_printed(found: PlanCells, *, method: str) -> list[Check]:
+    """Mean and standard deviation over folds lie nearer to the printed ones as they are logged than of all rows.
+
+    Logged as :func:`gpbench.bench.derived.steps.logged` says. Where every fold logs all rows, or one of the two lies
+    nearer and the other does not, nothing is decided.
+    """
+    arrays = _arrays(found)
+    if arrays is None:
+        return _absent(found)
+    entries = {each.block.position: each.entries["nll"] for each in entries_of(found.plan, found.results)}
+    checks = []
+    for group in each_group(found, (method,)):
+        if gap := missing(group):
+            checks.append(gap)
+            continue
+        cells = group.cells[method]
+        entry, logged = entries[cells[0].shown.position], logged_of(arrays, cells)
+        printed = entry.printed
+        if printed is None or printed.value is None or printed.spread is None:
+            continue
+        words = f"{group.label}: {shown(entry.centre)} ± {shown(entry.spread)}"
+        words += f", as logged {shown(logged.mean)} ± {shown(logged.sd)}, printed {printed.text}"
+        holds = None
+        if entry.centre is not None and entry.spread is not None and logged.sd is not None:
+            mean = abs(logged.mean - printed.value) - abs(entry.centre - printed.value)
+            sd = abs(logged.sd - printed.spread) - abs(entry.spread - printed.spread)
+            holds = mean < 0.0 if mean * sd > 0.0 else None
+        checks.append(Check(words, holds, cells))
+    return checks
+
+
+class Logged(NamedTuple):
+    """Mean and standard deviation over folds of an NLL as it is logged, and how many folds log all rows."""
+
+    mean: float
+    sd: float | None
+    whole: int
+
+
+def logged_of(arrays: Arrays, cells: Sequence[PlanResult]) -> Logged:
+    """What the arrays of ``render = "logged"`` say of some cells."""
+    known = statistics([float(arrays[f"{cell.key}/logged"]) for cell in cells])
+    assert known["mean"] is not None, "a mean of finite numbers"
+    return Logged(known["mean"], known["sd"], sum(bool(arrays[f"{cell.key}/whole"]) for cell in cells))
 
 
 def contracts(found: PlanCells, *, always: Sequence[str], not_always: Sequence[str]) -> list[Check]:

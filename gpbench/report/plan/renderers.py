@@ -117,6 +117,7 @@ RENDERERS: dict[str, Renderer] = {
         "gpbench.report.plan.attaining:render",
         {"factor": "of a method's own NLL at the end, at which it has arrived; 1.02 by default"},
     ),
+    "logged": Renderer("gpbench.report.plan.logged:render", {}),
     "outline": Renderer(
         "gpbench.report.plan.outline:render",
         {

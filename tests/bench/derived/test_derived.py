@@ -268,3 +268,50 @@ def test_predictions_are_of_the_cells_that_meet(run, config):
     derive(replace(found, results=first), config)
     kept = {name.partition("/")[0] for name in stored_arrays(replace(found, results=first))}
     assert kept == {cell.key for cell in first if cell.split.index == 0}
+
+
+LOGGED = """
+title = "T"
+datasets = ["moons.csv"]
+split = "contiguous:4"
+render = "logged"
+[defaults]
+kernel = "se"
+max_iterations = 5
+inducing = 4
+[methods.klsp]
+"""
+
+
+def test_likelihoods_are_logged_as_by_the_code_of_wenzel2019(run, config):
+    found = run(LOGGED)
+    derive(found, config)
+    arrays = stored_arrays(found)
+    y_all = opened(source_of(found.plan, "moons.csv", config)).y
+    assert len(found.results) == 4
+    for i, cell in enumerate(found.results):  # as that code has it, row by row, its folds of 45 // 4 rows
+        own = found.store.arrays(cell.key)
+        asked, logged = y_all[45 // 4 * i + i], np.zeros(len(own["y_test"]))
+        for j, (p, y) in enumerate(zip(own["test_probabilities"][:, 1], own["y_test"], strict=True)):
+            if y == 1:
+                logged[j] = np.log(p)
+            elif asked == 0:
+                logged[j] = np.log(1.0 - p)
+        assert arrays[f"{cell.key}/logged"] == pytest.approx(-logged.mean(), rel=1e-12)
+        assert arrays[f"{cell.key}/whole"] == (asked == 0)
+        whole = arrays[f"{cell.key}/logged"] == pytest.approx(cell.metrics["nll"], rel=1e-9)
+        assert whole == (asked == 0)
+    assert len({bool(arrays[f"{cell.key}/whole"]) for cell in found.results}) == 2  # the case has folds of both kinds
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (("contiguous:4", "folds:4"), "has folds:4"),
+        (('render = "logged"', 'render = "logged"\nlimits = { test_rows = 5 }'), r"probabilities \(5, 2\)"),
+    ],
+)
+def test_what_is_no_whole_block_in_file_order_is_not_logged(run, config, change, got):
+    found = run(LOGGED.replace(*change))
+    with pytest.raises(UsageError, match=f"contiguous folds; .*{got}"):
+        derive(found, config)

@@ -305,6 +305,42 @@ def test_agrees_with(bench, drawn):
     assert checks[2].words == "twonorm-gen: largest difference of a's probabilities 0.1"
 
 
+PRINTED = """
+title = "T"
+paper = "wenzel2019"
+datasets = ["german", "magic", "banana"]
+split = "contiguous:10"
+metrics = ["nll"]
+published = "numbers.csv"
+[methods.x-gpc]
+printed = "X-GPC"
+"""
+
+
+def test_logged_as_printed(ran, drawn, tmp_path):
+    numbers = "dataset,method,metric,value,spread\ngerman,X-GPC,nll,0.31,0.17\nmagic,X-GPC,nll,0.5,0.1\n"
+    (tmp_path / "numbers.csv").write_text(numbers, encoding="utf-8")
+    given = {"german": (0.5, 0.6), "magic": (0.5, 0.6), "banana": (0.5, 0.6)}
+    found = ran(PRINTED, lambda block: [{"nll": nll} for nll in given[block.dataset]])
+    of = {name: [cell for cell in found.results if cell.dataset == name] for name in given}
+    logged = {"german": (0.2, 0.45), "magic": (0.5, 0.6), "banana": (0.1, 0.6)}
+    arrays = {
+        f"{cell.key}/{what}": np.array(value)
+        for name in given
+        for cell, number, nll in zip(of[name], logged[name], given[name], strict=True)
+        for what, value in (("logged", number), ("whole", number == nll))
+    }
+    drawn(arrays)
+    german, magic = pictured.logged_as_printed(found, method="x-gpc")  # nothing is printed for banana
+    assert german.words == "german: 0.55 ± 0.0707, as logged 0.325 ± 0.177, printed 0.31 ± 0.17"
+    assert (german.holds, len(german.cells)) == (True, 2)
+    assert magic.holds is None  # every fold logs all rows
+    drawn(arrays | {f"{of['german'][0].key}/logged": np.array(0.9), f"{of['german'][1].key}/logged": np.array(0.9)})
+    assert holds(pictured.logged_as_printed(found, method="x-gpc")) == [False, None]  # mean and spread both farther
+    drawn(arrays | {f"{of['german'][1].key}/logged": np.array(0.2)})
+    assert holds(pictured.logged_as_printed(found, method="x-gpc")) == [None, None]  # the mean nearer, the spread not
+
+
 def test_contracts(bench, drawn):
     before = np.ones((1, 3, 2, 2))
     after = np.full((1, 3, 2, 2), 0.5)

@@ -1,0 +1,123 @@
+"""``render = "logged"``: the NLL of all test rows, the one that wenzel2019's authors' code logs, and the printed one.
+
+What that code logs is said in :func:`gpbench.bench.derived.steps.logged`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpbench.bench.derived.stored import stored_arrays
+from gpbench.report.files import write_atomically
+from gpbench.report.notes import plan_notes
+from gpbench.report.plan.numbers import entries_of
+from gpbench.report.plan.pictured import logged_of
+from gpbench.report.tables.lines import head_words
+from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
+from gpbench.report.text import csv_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.plan.run import PlanCells
+
+__all__ = ["LoggedRow", "logged_rows", "render"]
+
+
+@dataclass(frozen=True)
+class LoggedRow:
+    """A method's NLL on a data set, in three ways.
+
+    Attributes
+    ----------
+    dataset, method : str
+        Labels.
+    splits, failed, whole : int
+        Folds that ended well or not, and of the first those in which all test rows are logged.
+    nll, nll_sd : float or None
+        Mean and standard deviation over folds, of all test rows.
+    logged, logged_sd : float or None
+        The same as it is logged.
+    printed : str
+        The paper's number with its standard deviation; empty where there is none.
+    """
+
+    dataset: str
+    method: str
+    splits: int
+    failed: int
+    whole: int
+    nll: float | None
+    nll_sd: float | None
+    logged: float | None
+    logged_sd: float | None
+    printed: str
+
+
+def render(found: PlanCells, folder: Path) -> list[Path]:
+    """Write ``table.txt``, ``table.md``, ``table.tex`` and ``table.csv``; see :mod:`gpbench.report.plan.renderers`."""
+    rows = logged_rows(found, stored_arrays(found))
+    shown = _display(found.plan, rows)
+    written = []
+    for form in ("text", "markdown", "latex"):
+        written.append(folder / f"table{ENDINGS[form]}")
+        write_atomically(written[-1], f"{head_words(found.plan, form)}\n\n{RENDERERS[form](shown)}")
+    written.append(folder / f"table{ENDINGS['csv']}")
+    write_atomically(
+        written[-1], csv_text([list(LoggedRow.__dataclass_fields__), *(vars(row).values() for row in rows)])
+    )
+    return written
+
+
+def logged_rows(found: PlanCells, arrays: Mapping[str, npt.NDArray[np.generic]]) -> list[LoggedRow]:
+    """A row for each data set and method of which there are cells, in the plan's order."""
+    rows = []
+    for each in entries_of(found.plan, found.results):
+        cells = [cell for cell in found.results if cell.shown.position == each.block.position]
+        finished = [cell for cell in cells if cell.finished]
+        if not cells:
+            continue
+        entry, logged = each.entries["nll"], logged_of(arrays, finished) if finished else None
+        rows.append(
+            LoggedRow(
+                dataset=cells[0].shown.dataset,
+                method=cells[0].shown.method,
+                splits=len(finished),
+                failed=len(cells) - len(finished),
+                whole=0 if logged is None else logged.whole,
+                nll=entry.centre,
+                nll_sd=entry.spread,
+                logged=None if logged is None else logged.mean,
+                logged_sd=None if logged is None else logged.sd,
+                printed="" if entry.printed is None else entry.printed.text,
+            )
+        )
+    return rows
+
+
+def _display(plan: Plan, rows: Sequence[LoggedRow]) -> Display:
+    lines = []
+    for row in rows:
+        count = str(row.splits) + (f", failed {row.failed}" if row.failed else "")
+        numbers = (_words(row.nll, row.nll_sd), _words(row.logged, row.logged_sd), row.printed or NONE)
+        lines.append(Line((row.dataset, row.method, count, str(row.whole), *numbers), ()))
+    return Display(
+        word_heads=("data set", "method", "folds", "of which all rows", "NLL", "NLL as logged", "printed"),
+        number_heads=(),
+        lines=tuple(lines),
+        best="",
+        notes=("Means ± one standard deviation over folds." if rows else "No cells.", *plan_notes(plan)),
+        keys=3,
+    )
+
+
+def _words(mean: float | None, sd: float | None) -> str:
+    if mean is None:
+        return NONE
+    return f"{mean:.3f}" + ("" if sd is None else f" ± {sd:.3f}")
