@@ -55,6 +55,7 @@ ORDER = (
     "wenzel2019/table1",
     "questions/speed",
     "questions/logged",
+    "questions/first-lengthscale",
     "questions/waveform",
     "questions/vowel",
     "questions/z-bound-rate",
