@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +87,7 @@ def as_printed(
 ) -> list[Check]:
     """The numbers of some tables of [methods] agree with the printed ones, by the rule of verdicts."""
     checks = []
-    for where, entry, cells in _printed(found, methods, metric=metric, datasets=datasets, at=at):
+    for where, _, entry, cells in _printed(found, methods, metric=metric, datasets=datasets, at=at):
         if not cells or entry.centre is None or entry.printed is None:
             checks.append(Check(f"{where}: not run", None, measured=False))
             continue
@@ -140,24 +140,22 @@ def nearer_printed_on(
     Asked where the interval of the difference of the two means tells them apart.
     """
     sides = [
-        {
-            where.removeprefix(f"{found.plan.dataset_label(dataset)}, "): (entry, cells)
-            for where, entry, cells in _printed(found, methods, metric=metric, datasets=[dataset], at=at)
-        }
+        {each.label: each for each in _printed(found, methods, metric=metric, datasets=[dataset], at=at)}
         for dataset in datasets
     ]
     names = [found.plan.dataset_label(dataset) for dataset in datasets]
     checks = []
-    for where, (one, mine) in sides[0].items():
-        if where not in sides[1] or one.printed is None or one.printed.value is None:
+    for label, first in sides[0].items():
+        second = sides[1].get(label)
+        if second is None or first.entry.printed is None or first.entry.printed.value is None:
             continue
-        other, others = sides[1][where]
+        one, other = first.entry, second.entry
         if one.centre is None or other.centre is None:
-            checks.append(Check(f"{where}: not run", None, measured=False))
+            checks.append(Check(f"{label}: not run", None, measured=False))
             continue
-        holds = _nearer(one, other) if _means_apart([mine, others], metric) else None
-        words = f"{where}: {names[0]} {shown(one.centre)}, {names[1]} {shown(other.centre)}"
-        checks.append(Check(f"{words}, printed {one.printed.text}", holds, (*mine, *others)))
+        holds = _nearer(one, other) if _means_apart([first.cells, second.cells], metric) else None
+        words = f"{label}: {names[0]} {shown(one.centre)}, {names[1]} {shown(other.centre)}"
+        checks.append(Check(f"{words}, printed {first.entry.printed.text}", holds, (*first.cells, *second.cells)))
     return checks
 
 
@@ -194,9 +192,11 @@ def passes_printed(found: PlanCells, *, methods: Sequence[str], datasets: Sequen
     looks; a split that has ended keeps its last numbers. Asked where a verdict is ``lower`` and our NLL is below the
     printed one; a method that is below it from its first look on does not pass it.
     """
-    errors = {where: entry for where, entry, _ in _printed(found, methods, metric="error", datasets=datasets, at=None)}
+    errors = {
+        where: entry for where, _, entry, _ in _printed(found, methods, metric="error", datasets=datasets, at=None)
+    }
     checks = []
-    for where, nll, cells in _printed(found, methods, metric="nll", datasets=datasets, at=None):
+    for where, _, nll, cells in _printed(found, methods, metric="nll", datasets=datasets, at=None):
         error = errors.get(where)
         if not cells:
             checks.append(Check(f"{where}: not run", None, measured=False))
@@ -246,9 +246,11 @@ def below_calibrated(found: PlanCells, *, methods: Sequence[str], datasets: Sequ
     A calibrated predictor that gives the likelier class probability 1 - p errs with probability p and has expected NLL
     h(p) >= 2 p log 2; over all rows NLL >= 2 log 2 times error. (Without calibration it is log 2 times error.)
     """
-    errors = {where: entry for where, entry, _ in _printed(found, methods, metric="error", datasets=datasets, at=None)}
+    errors = {
+        where: entry for where, _, entry, _ in _printed(found, methods, metric="error", datasets=datasets, at=None)
+    }
     checks = []
-    for where, nll, cells in _printed(found, methods, metric="nll", datasets=datasets, at=None):
+    for where, _, nll, cells in _printed(found, methods, metric="nll", datasets=datasets, at=None):
         error = errors.get(where)
         if error is None or error.printed is None or nll.printed is None:
             continue
@@ -279,7 +281,7 @@ def spans_printed(
 ) -> list[Check]:
     """Each printed number lies between the lowest and the highest of the splits."""
     checks = []
-    for where, entry, cells in _printed(found, methods, metric=metric, datasets=datasets, at=at):
+    for where, _, entry, cells in _printed(found, methods, metric=metric, datasets=datasets, at=at):
         known = [number for cell in cells if (number := value_of(cell, metric)) is not None]
         if not known or entry.printed is None or entry.printed.value is None:
             checks.append(Check(f"{where}: not run", None, measured=False))
@@ -290,10 +292,19 @@ def spans_printed(
     return checks
 
 
+class _Told(NamedTuple):
+    """A number for which something is printed: where it stands, the same without its data set, itself, and its cells."""
+
+    where: str
+    label: str
+    entry: Entry
+    cells: tuple[PlanResult, ...]
+
+
 def _printed(
     found: PlanCells, names: Sequence[str], *, metric: str, datasets: Sequence[str] | None, at: At | None
-) -> list[tuple[str, Entry, tuple[PlanResult, ...]]]:
-    """Where something is printed for some methods: a label, the number with its verdict, and the cells."""
+) -> list[_Told]:
+    """The numbers of some methods for which something is printed."""
     cells: dict[tuple[int, int], list[PlanResult]] = {}
     for name in names:
         for group in each_group(found, (name,), datasets=datasets, at=at):
@@ -305,7 +316,9 @@ def _printed(
         chosen = block.table.name in names and (datasets is None or block.dataset in datasets)
         if chosen and (at or {}).items() <= dict(block.sweep).items() and entry is not None and entry.printed:
             words = [found.plan.dataset_label(block.dataset)] if len(found.plan.datasets) > 1 else []
-            told.append((", ".join([*words, block.label]), entry, tuple(cells.get(block.position, ()))))
+            told.append(
+                _Told(", ".join([*words, block.label]), block.label, entry, tuple(cells.get(block.position, ())))
+            )
     return told
 
 
