@@ -293,7 +293,7 @@ def spans_printed(
 
 
 class _Told(NamedTuple):
-    """A number for which something is printed: where it stands, the same without its data set, itself, and its cells."""
+    """A number for which something is printed: where, the same without the data set, the number, and its cells."""
 
     where: str
     label: str
