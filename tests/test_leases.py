@@ -106,10 +106,9 @@ def test_a_lease_ends_with_the_process_that_holds_it(tmp_path, reaped):
     process.join()
 
 
-def _until(condition, seconds=10):
-    deadline = time.monotonic() + seconds
+def _until(condition):
+    """Wait, on a busy machine for long: the limit on every test ends what never comes."""
     while not condition():
-        assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
@@ -328,12 +327,11 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def _work(folder, seconds, seed):
-    """Enter and leave again and again; what was done stands in the log."""
+def _work(folder, times, seed):
+    """Enter and leave so often; what was done stands in the log."""
     numbers = random.Random(seed)
     log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    for _ in range(times):
         with alone(folder / "made", timing=QUICK):
             os.write(log, f"in {os.getpid()}\n".encode())
             time.sleep(numbers.random() * 0.01)
@@ -341,19 +339,19 @@ def _work(folder, seconds, seed):
         time.sleep(numbers.random() * 0.002)
 
 
-def _contend(folder, *, seconds, kills, seed):
-    """Three processes at one lease; some are killed and replaced. Returns how often each got in."""
+def _contend(folder, *, times, kills, seed):
+    """Three processes enter so often each; some are killed and replaced. Returns how often each got in."""
     numbers = random.Random(seed)
 
     def start():
-        process = SPAWN.Process(target=_work, args=(folder, seconds, numbers.random()))
+        process = SPAWN.Process(target=_work, args=(folder, times, numbers.random()))
         process.start()
         return process
 
     processes, killed = [start() for _ in range(3)], set()
     _until(lambda: (folder / "log").exists() and len((folder / "log").read_text().split()) > 12)
     for _ in range(kills):
-        time.sleep(numbers.random() * seconds / (2 * kills))
+        time.sleep(numbers.random() * 0.3)
         victim = processes.pop(numbers.randrange(len(processes)))
         victim.kill()
         victim.join()
@@ -376,9 +374,8 @@ def _contend(folder, *, seconds, kills, seed):
 
 
 def test_three_processes_of_which_some_are_killed_never_meet(tmp_path):
-    entered = _contend(tmp_path, seconds=1.5, kills=2, seed=1)
-    assert len(entered) >= 3
-    assert sum(entered.values()) > 50
+    entered = _contend(tmp_path, times=60, kills=2, seed=1)
+    assert sum(count == 60 for count in entered.values()) >= 3  # whoever was not killed
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
@@ -388,7 +385,7 @@ def test_the_same_for_longer(tmp_path):
     for seed in range(int(os.environ["GPBENCH_STRESS"])):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        _contend(folder, seconds=4, kills=12, seed=seed)
+        _contend(folder, times=200, kills=12, seed=seed)
 
 
 def test_leases_live_without_flock(tmp_path, without_flock):
