@@ -10,6 +10,7 @@ plan's picture needs beyond cells stand beside it in ``ITEM.npz`` (see :mod:`gpb
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -148,8 +149,18 @@ def read_reference(path: Path) -> list[Result]:
     StoreError
         It cannot be read, or is none.
     """
-    if not path.exists():
+    try:
+        about = path.stat()
+    except FileNotFoundError:
         return []
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read as reference results: {error}") from error
+    return list(_cells(path, about.st_ino, about.st_mtime_ns, about.st_size))
+
+
+@lru_cache(maxsize=128)
+def _cells(path: Path, *_: int) -> tuple[Result, ...]:
+    """The cells of a file that is known by more than its name: who makes all pages reads each file once."""
     import pyarrow as pa  # noqa: PLC0415  # as above
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -158,7 +169,7 @@ def read_reference(path: Path) -> list[Result]:
     except (OSError, pa.ArrowException) as error:
         raise StoreError(f"{path} cannot be read as reference results: {error}") from error
     try:
-        return [_result(row) for row in rows]
+        return tuple(_result(row) for row in rows)
     except (StoreError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path} holds something that is no cell: {error}") from error
 
