@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpbench.errors import StoreError, reason
 from gpbench.report.notes import head_notes
 from gpbench.report.page.markup import Markup, display_table, element, join, note_list
+from gpbench.report.plan import attaining, logged, rivals
 from gpbench.report.plan.claims import claim_display, judge_claims_of
 from gpbench.report.plan.differences import differences
 from gpbench.report.plan.numbers import entries_of
@@ -19,7 +20,7 @@ from gpbench.report.plan.renderers import renderer_of
 from gpbench.report.plan.table import plan_display
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpbench.bench.plan.run import PlanCells
     from gpbench.report.tables.table import Display
@@ -103,12 +104,24 @@ def plan_part(found: PlanCells) -> Part:
     title = " ".join(part for part in (plan.paper, plan.title) if part)
     shown_claims = claim_display(judge_claims_of(found))
     claims = [] if shown_claims is None else [("Claims of the paper that this decides", shown_claims)]
-    if plan.render == "outline":
-        return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, outline(plan)), *claims])
-    if plan.render == "table":
-        results = entries_of(plan, found.results)
-        shown = plan_display(plan, results, paired=differences(plan, results, found.results))
-        return Part(title=title, notes=head_notes(plan)[1:], tables=[(plan.id, shown), *claims])
+    if (displays := _DISPLAYS.get(plan.render)) is not None:
+        tables = [(plan.id, each) for each in displays(found)]
+        return Part(title=title, notes=head_notes(plan)[1:], tables=[*tables, *claims])
     with TemporaryDirectory() as folder:
         pictures = pictures_of(renderer_of(plan)(found, Path(folder)))
     return Part(title=title, notes=head_notes(plan)[1:], tables=claims, pictures=pictures)
+
+
+def _plan_displays(found: PlanCells) -> list[Display]:
+    results = entries_of(found.plan, found.results)
+    return [plan_display(found.plan, results, paired=differences(found.plan, results, found.results))]
+
+
+#: Renderings that are tables.
+_DISPLAYS: Mapping[str, Callable[[PlanCells], list[Display]]] = {
+    "attainment": attaining.displays,
+    "logged": logged.displays,
+    "outline": lambda found: [outline(found.plan)],
+    "rivals": rivals.displays,
+    "table": _plan_displays,
+}

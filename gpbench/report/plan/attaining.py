@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells, PlanResult
 
-__all__ = ["Attained", "attainments", "render"]
+__all__ = ["Attained", "attainments", "displays", "render"]
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Attained:
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write ``table.txt``, ``table.md``, ``table.tex`` and ``table.csv``; see :mod:`gpbench.report.plan.renderers`."""
-    plan = found.plan
+    plan, claims = found.plan, judge_claims_of(found)
     rows = attainments(plan, found.results)
-    shown, claims = _display(plan, rows), judge_claims_of(found)
+    shown = _display(plan, rows)
     written = []
     for form in ("text", "markdown", "latex"):
         pieces = [head_words(plan, form) + "\n", RENDERERS[form](shown), claim_words(claims, form)]
@@ -72,6 +72,17 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     heads = list(Attained.__dataclass_fields__)
     write_atomically(written[-1], csv_text([heads, *(vars(row).values() for row in rows)]))
     return written
+
+
+def displays(found: PlanCells) -> list[Display]:
+    """The table.
+
+    Raises
+    ------
+    UsageError
+        As :func:`attainments`.
+    """
+    return [_display(found.plan, attainments(found.plan, found.results))]
 
 
 def attainments(plan: Plan, cells: Sequence[PlanResult]) -> list[Attained]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells
 
-__all__ = ["LoggedRow", "logged_rows", "render"]
+__all__ = ["LoggedRow", "displays", "logged_rows", "render"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,17 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
         written[-1], csv_text([list(LoggedRow.__dataclass_fields__), *(vars(row).values() for row in rows)])
     )
     return written
+
+
+def displays(found: PlanCells) -> list[Display]:
+    """The table.
+
+    Raises
+    ------
+    NotComputed
+        Its numbers are not stored.
+    """
+    return [_display(found.plan, logged_rows(found, stored_arrays(found)))]
 
 
 def logged_rows(found: PlanCells, arrays: Mapping[str, npt.NDArray[np.generic]]) -> list[LoggedRow]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.plan.run import PlanCells, PlanResult
 
-__all__ = ["Run", "Standing", "render", "runs_of", "standings"]
+__all__ = ["Run", "Standing", "displays", "render", "runs_of", "standings"]
 
 _NOTES = (
     (
@@ -143,7 +143,8 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     written = []
     for form in ("text", "markdown", "latex"):
         path = folder / f"table{ENDINGS[form]}"
-        write_atomically(path, _text(found, standings(runs), form))
+        pieces = [head_words(found.plan, form) + "\n", *(RENDERERS[form](each) for each in displays(found))]
+        write_atomically(path, "\n".join(pieces))
         written.append(path)
     path = folder / f"{found.plan.item}.csv"
     heads = [each.name for each in fields(Run)]
@@ -264,7 +265,15 @@ def _untimed(row: Standing) -> Standing:
     return replace(timeless, seconds=gone, step_us=gone, apart=gone)
 
 
-def _text(found: PlanCells, rows: Sequence[Standing], form: str) -> str:
+def displays(found: PlanCells) -> list[Display]:
+    """The tables: over all data sets, and of each.
+
+    Raises
+    ------
+    UsageError
+        As :func:`render`.
+    """
+    rows = standings(runs_of(found))
     failed = [
         f"{cell.shown.method} on {cell.shown.dataset}, split {cell.split.index + 1}: "
         f"{cell.problem.message if cell.problem else cell.status}."
@@ -286,8 +295,7 @@ def _text(found: PlanCells, rows: Sequence[Standing], form: str) -> str:
         *plan_notes(found.plan),
         *_not_run(found),
     )
-    shown = [_summary(rows), _sets(rows, notes)]
-    return "\n".join([head_words(found.plan, form) + "\n", *(RENDERERS[form](each) for each in shown)])
+    return [_summary(rows), _sets(rows, notes)]
 
 
 def _unpaired(found: PlanCells) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from hostile import NAMES, Reader
 
 from gpbench.report.page import Part, Picture, page, write_page
+from gpbench.report.page.parts import plan_part
 from gpbench.report.tables.table import Display, Line, Number
 
 
@@ -103,6 +104,25 @@ def test_a_plan_has_a_section_of_its_own(cells):
     ]  # fmt: skip
     assert {"class": "worse"} in found.all("td")
     assert "n2" in found.texts
+
+
+@pytest.mark.parametrize(
+    ("rendering", "heads"),
+    [
+        ('render = "attainment"', ["iterations ×"]),
+        ('render = "rivals"', ["× stays", "end NLL"]),
+        ('render = "table"', ["X-GPC"]),
+    ],
+)
+def test_a_plan_that_is_a_table_shows_it(ran, rendering, heads):
+    figure = '[figure]\nrivals = ["svgpc"]\n' if "rivals" in rendering else ""
+    plan = f'title = "T"\ndatasets = ["german"]\nsplit = "holdout:0.1*2"\n{rendering}\n{figure}'
+    plan += '[methods.x-gpc]\nlabel = "X-GPC"\n[methods.svgpc]\n'
+    trace = [(0.1, 0.7, 0.5), (1.0, 0.5, 0.25), (2.0, 0.5, 0.25)]
+    part = plan_part(ran(plan, lambda _: [{"trace": trace}] * 2, count=2))
+    shown = [head for _, each in part.tables for head in (*each.word_heads, *each.number_heads)]
+    assert set(heads) <= set(shown)
+    assert not part.pictures
 
 
 @pytest.mark.parametrize("name", NAMES)
