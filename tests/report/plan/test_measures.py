@@ -323,18 +323,18 @@ def test_logged_as_printed(ran, drawn, tmp_path):
     given = {"german": (0.5, 0.6), "magic": (0.5, 0.6), "banana": (0.5, 0.6)}
     found = ran(PRINTED, lambda block: [{"nll": nll} for nll in given[block.dataset]])
     of = {name: [cell for cell in found.results if cell.dataset == name] for name in given}
-    logged = {"german": (0.2, 0.45), "magic": (0.5, 0.6), "banana": (0.1, 0.6)}
+    logged = {"german": (0.2, 0.45), "magic": (0.5 - 1e-8, 0.6), "banana": (0.1, 0.6)}
     arrays = {
         f"{cell.key}/{what}": np.array(value)
         for name in given
         for cell, number, nll in zip(of[name], logged[name], given[name], strict=True)
-        for what, value in (("logged", number), ("whole", number == nll))
+        for what, value in (("logged", number), ("whole", abs(number - nll) < 1e-6))
     }
     drawn(arrays)
     german, magic = pictured.logged_as_printed(found, method="x-gpc")  # nothing is printed for banana
     assert german.words == "german: 0.55 ± 0.0707, as logged 0.325 ± 0.177, printed 0.31 ± 0.17"
     assert (german.holds, len(german.cells)) == (True, 2)
-    assert magic.holds is None  # every fold logs all rows
+    assert magic.holds is None  # every fold logs all rows: what differs is rounding
     drawn(arrays | {f"{of['german'][0].key}/logged": np.array(0.9), f"{of['german'][1].key}/logged": np.array(0.9)})
     assert holds(pictured.logged_as_printed(found, method="x-gpc")) == [False, None]  # mean and spread both farther
     drawn(arrays | {f"{of['german'][1].key}/logged": np.array(0.2)})
