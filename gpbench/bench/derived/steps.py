@@ -237,7 +237,7 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
     Raises
     ------
     UsageError
-        A cell has more classes, or other test rows than a whole block in file order.
+        A cell has more classes, or other test rows than a whole block in file order, or fewer than there are folds.
     DataError
         The data set cannot be had.
     StoreError
@@ -250,10 +250,11 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         n = opened(source_of(found.plan, found.plan.datasets[cell.shown.position[0]], config)).n
         fold, k = cell.split.index, cell.split.count
         first, last = n * fold // k, n * (fold + 1) // k
-        if cell.split.protocol != f"contiguous:{k}" or p.shape != (last - first, 2):
+        if cell.split.protocol != f"contiguous:{k}" or p.shape != (last - first, 2) or n // k < k:
             raise UsageError(
-                f"{found.plan.path}: render = 'logged' needs two classes and all test rows of contiguous folds; "
-                f"{cell.shown.method} on {cell.shown.dataset} has {cell.split.protocol}, probabilities {p.shape}"
+                f"{found.plan.path}: render = 'logged' needs two classes and all test rows of contiguous folds, no fewer "
+                f"than there are folds; {cell.shown.method} on {cell.shown.dataset} has {cell.split.protocol}, "
+                f"probabilities {p.shape}"
             )
         whole = y[n // k * fold + fold - first] == 0
         of_class = p[np.arange(len(y)), y]

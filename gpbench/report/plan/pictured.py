@@ -264,10 +264,8 @@ def logged_as_printed(found: PlanCells, *, method: str) -> list[Check]:
             continue
         words = f"{group.label}: {shown(entry.centre)} ± {shown(entry.spread)}"
         words += f", as logged {shown(logged.mean)} ± {shown(logged.sd)}, printed {printed.text}"
-        holds, differs = (
-            None,
-            logged.whole < len(cells),
-        )  # beyond the rounding of arrays that are kept in single precision
+        holds = None
+        differs = logged.whole < len(cells)  # by more than the rounding of what is kept
         if differs and entry.centre is not None and entry.spread is not None and logged.sd is not None:
             mean = abs(logged.mean - printed.value) - abs(entry.centre - printed.value)
             sd = abs(logged.sd - printed.spread) - abs(entry.spread - printed.spread)

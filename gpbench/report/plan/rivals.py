@@ -139,11 +139,11 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     UsageError
         The plan names no rivals, or one that is no table of its methods.
     """
-    runs = runs_of(found)
+    runs, shown = runs_of(found), displays(found)
     written = []
     for form in ("text", "markdown", "latex"):
         path = folder / f"table{ENDINGS[form]}"
-        pieces = [head_words(found.plan, form) + "\n", *(RENDERERS[form](each) for each in displays(found))]
+        pieces = [head_words(found.plan, form) + "\n", *(RENDERERS[form](each) for each in shown)]
         write_atomically(path, "\n".join(pieces))
         written.append(path)
     path = folder / f"{found.plan.item}.csv"

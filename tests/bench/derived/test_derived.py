@@ -308,10 +308,11 @@ def test_likelihoods_are_logged_as_by_the_code_of_wenzel2019(run, config):
     ("change", "got"),
     [
         (("contiguous:4", "folds:4"), "has folds:4"),
+        (("contiguous:4", "contiguous:8"), "has contiguous:8"),
         (('render = "logged"', 'render = "logged"\nlimits = { test_rows = 5 }'), r"probabilities \(5, 2\)"),
     ],
 )
 def test_what_is_no_whole_block_in_file_order_is_not_logged(run, config, change, got):
     found = run(LOGGED.replace(*change))
-    with pytest.raises(UsageError, match=f"contiguous folds; .*{got}"):
+    with pytest.raises(UsageError, match=f"contiguous folds, .*{got}"):
         derive(found, config)
