@@ -252,8 +252,8 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         first, last = n * fold // k, n * (fold + 1) // k
         if cell.split.protocol != f"contiguous:{k}" or p.shape != (last - first, 2) or n // k < k:
             raise UsageError(
-                f"{found.plan.path}: render = 'logged' needs two classes and all test rows of contiguous folds, no fewer "
-                f"than there are folds; {cell.shown.method} on {cell.shown.dataset} has {cell.split.protocol}, "
+                f"{found.plan.path}: render = 'logged' needs two classes and all test rows of contiguous folds, as "
+                f"many as folds at least; {cell.shown.method} on {cell.shown.dataset} has {cell.split.protocol}, "
                 f"probabilities {p.shape}"
             )
         whole = y[n // k * fold + fold - first] == 0
