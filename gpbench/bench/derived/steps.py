@@ -20,6 +20,7 @@ from gpbench.bench.sources import drawn, opened
 from gpbench.bench.truth.measures import Distance, distance
 from gpbench.bench.truth.reference import PARTS, find_reference
 from gpbench.data.record import Preparation
+from gpbench.data.splits import Protocol as SplitProtocol
 from gpbench.errors import DataError, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.kernels import make_kernel
@@ -227,7 +228,7 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
 
     Its loop over the rows of a fold asks, in the branch of the negative rows, for the class of the row whose number in
     the fold is the fold's own number. In folds where that row is positive, negative rows so add nothing to the mean.
-    Its k folds have n // k rows each; ours, which share out the rest, begin with theirs or at most k - 1 rows behind.
+    Its k folds have n // k rows each.
 
     Returns
     -------
@@ -247,16 +248,17 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
     for cell in (each for each in found.results if each.finished):
         own = found.store.arrays(cell.key, names=("test_probabilities", "y_test"), digest=cell.arrays_sha256)
         p, y = own.get("test_probabilities", np.empty(0)), own["y_test"]
-        n = opened(source_of(found.plan, found.plan.datasets[cell.shown.position[0]], config)).n
-        fold, k = cell.split.index, cell.split.count
-        first, last = n * fold // k, n * (fold + 1) // k
-        if cell.split.protocol != f"contiguous:{k}" or p.shape != (last - first, 2) or n // k < k:
+        dataset = opened(source_of(found.plan, found.plan.datasets[cell.shown.position[0]], config))
+        protocol, fold = SplitProtocol.parse(cell.split.protocol), cell.split.index
+        rows = dataset.n // protocol.parts  # of their folds
+        ours = dataset.n - protocol.training_rows(dataset, fold)
+        if protocol.kind != "contiguous" or p.shape != (ours, 2) or rows < protocol.parts:
             raise UsageError(
                 f"{found.plan.path}: render = 'logged' needs two classes and all test rows of contiguous folds, as "
                 f"many as folds at least; {cell.shown.method} on {cell.shown.dataset} has {cell.split.protocol}, "
                 f"probabilities {p.shape}"
             )
-        whole = y[n // k * fold + fold - first] == 0
+        whole = dataset.y[rows * fold + fold] == 0
         of_class = p[np.arange(len(y)), y]
         loss = -np.log(np.where(of_class > 0.0, of_class, np.finfo(np.float64).eps))
         arrays[f"{cell.key}/logged"] = np.array(np.mean(loss if whole else np.where(y == 1, loss, 0.0)))

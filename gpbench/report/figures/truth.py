@@ -13,8 +13,7 @@ from matplotlib.lines import Line2D
 
 from gpbench.report.figures.series import finish, handle, new_figure, series_of, series_styles, write_picture
 from gpbench.report.figures.style import RC, log_axis
-from gpbench.report.files import write_atomically
-from gpbench.report.tables.table import ENDINGS
+from gpbench.report.tables.table import write_tables
 from gpbench.report.tables.truth import rows_of, truth_text
 
 if TYPE_CHECKING:
@@ -41,11 +40,7 @@ PANELS = {
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write tables and picture; see :mod:`gpbench.report.plan.renderers`."""
     rows = rows_of(found)
-    written = []
-    for form in ("text", "markdown", "latex"):
-        path = folder / f"table{ENDINGS[form]}"
-        write_atomically(path, truth_text(found, rows, form))
-        written.append(path)
+    written = write_tables(folder, lambda form: truth_text(found, rows, form))
     numbers = truth_text(found, rows, "csv")
     return [*written, *write_picture(picture(found, rows), found, folder, numbers=numbers)]
 

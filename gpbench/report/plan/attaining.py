@@ -18,7 +18,7 @@ from gpbench.report.files import write_atomically
 from gpbench.report.notes import plan_notes
 from gpbench.report.plan.claims import claim_words, judge_claims_of
 from gpbench.report.tables.lines import head_words
-from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
+from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, write_tables
 from gpbench.report.text import csv_text
 
 if TYPE_CHECKING:
@@ -60,14 +60,15 @@ class Attained:
 
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write ``table.txt``, ``table.md``, ``table.tex`` and ``table.csv``; see :mod:`gpbench.report.plan.renderers`."""
-    plan, claims = found.plan, judge_claims_of(found)
+    plan = found.plan
     rows = attainments(plan, found.results)
-    shown = _display(plan, rows)
-    written = []
-    for form in ("text", "markdown", "latex"):
+    shown, claims = _display(plan, rows), judge_claims_of(found)
+
+    def words(form: str) -> str:
         pieces = [head_words(plan, form) + "\n", RENDERERS[form](shown), claim_words(claims, form)]
-        written.append(folder / f"table{ENDINGS[form]}")
-        write_atomically(written[-1], "\n".join(filter(None, pieces)))
+        return "\n".join(filter(None, pieces))
+
+    written = write_tables(folder, words)
     written.append(folder / f"table{ENDINGS['csv']}")
     heads = list(Attained.__dataclass_fields__)
     write_atomically(written[-1], csv_text([heads, *(vars(row).values() for row in rows)]))

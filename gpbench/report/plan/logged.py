@@ -14,7 +14,7 @@ from gpbench.report.notes import plan_notes
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.pictured import logged_of
 from gpbench.report.tables.lines import head_words
-from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
+from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, write_tables
 from gpbench.report.text import csv_text
 
 if TYPE_CHECKING:
@@ -64,10 +64,7 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write ``table.txt``, ``table.md``, ``table.tex`` and ``table.csv``; see :mod:`gpbench.report.plan.renderers`."""
     rows = logged_rows(found, stored_arrays(found))
     shown = _display(found.plan, rows)
-    written = []
-    for form in ("text", "markdown", "latex"):
-        written.append(folder / f"table{ENDINGS[form]}")
-        write_atomically(written[-1], f"{head_words(found.plan, form)}\n\n{RENDERERS[form](shown)}")
+    written = write_tables(folder, lambda form: f"{head_words(found.plan, form)}\n\n{RENDERERS[form](shown)}")
     written.append(folder / f"table{ENDINGS['csv']}")
     write_atomically(
         written[-1], csv_text([list(LoggedRow.__dataclass_fields__), *(vars(row).values() for row in rows)])

@@ -13,9 +13,8 @@ from gpbench.bench.plan.blocks import blocks
 from gpbench.data import generators
 from gpbench.data.catalogue import entry
 from gpbench.errors import UsageError
-from gpbench.report.files import write_atomically
 from gpbench.report.notes import head_notes, plan_notes
-from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
+from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,14 +30,13 @@ _KINDS = ("datasets", "methods")
 def render(found: PlanCells, folder: Path) -> list[Path]:
     """Write ``table.txt``, ``table.md`` and ``table.tex``; see :mod:`gpbench.report.plan.renderers`."""
     shown = outline(found.plan)
-    written = []
-    for form in ("text", "markdown", "latex"):
-        path = folder / f"table{ENDINGS[form]}"
+
+    def words(form: str) -> str:
         mark = "% " if form == "latex" else ""
         head = "\n".join(f"{mark}{line}" for line in head_notes(found.plan))
-        write_atomically(path, f"{head}\n\n{RENDERERS[form](shown)}")
-        written.append(path)
-    return written
+        return f"{head}\n\n{RENDERERS[form](shown)}"
+
+    return write_tables(folder, words)
 
 
 def outline(plan: Plan) -> Display:

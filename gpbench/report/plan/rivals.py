@@ -24,7 +24,7 @@ from gpbench.report.files import write_atomically
 from gpbench.report.groups import disturbed_words, processors_of
 from gpbench.report.notes import plan_notes
 from gpbench.report.tables.lines import head_words
-from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, Number
+from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number, write_tables
 from gpbench.report.text import csv_text
 from gpbench.report.traces import trace_of
 
@@ -140,12 +140,10 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
         The plan names no rivals, or one that is no table of its methods.
     """
     runs, shown = runs_of(found), displays(found)
-    written = []
-    for form in ("text", "markdown", "latex"):
-        path = folder / f"table{ENDINGS[form]}"
-        pieces = [head_words(found.plan, form) + "\n", *(RENDERERS[form](each) for each in shown)]
-        write_atomically(path, "\n".join(pieces))
-        written.append(path)
+    written = write_tables(
+        folder,
+        lambda form: "\n".join([head_words(found.plan, form) + "\n", *(RENDERERS[form](each) for each in shown)]),
+    )
     path = folder / f"{found.plan.item}.csv"
     heads = [each.name for each in fields(Run)]
     write_atomically(path, csv_text([heads, *(list(asdict(run).values()) for run in runs)]))

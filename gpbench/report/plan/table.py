@@ -19,7 +19,7 @@ from gpbench.report.plan.differences import PlannedDifference, differences, diff
 from gpbench.report.plan.numbers import BlockNumbers, Entry, entries_of, swept_text
 from gpbench.report.plan.verdicts import NOT_COMPARABLE, RULE, tally
 from gpbench.report.tables.lines import head_words, text
-from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line
+from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, write_tables
 from gpbench.report.text import csv_text
 from gpbench.report.traces import SPREADS
 
@@ -93,10 +93,7 @@ def write_table(
     claims : sequence of Judged
         That the plan decides.
     """
-    written = []
-    for form in ("text", "markdown", "latex"):
-        written.append(folder / f"table{ENDINGS[form]}")
-        write_atomically(written[-1], table_words(plan, results, form, paired=paired, claims=claims))
+    written = write_tables(folder, lambda form: table_words(plan, results, form, paired=paired, claims=claims))
     written.append(folder / f"table{ENDINGS['csv']}")
     write_atomically(written[-1], plan_csv(plan, results))
     return written

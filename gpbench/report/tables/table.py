@@ -17,6 +17,7 @@ from gpbench.bench.metrics import metric_problems
 from gpbench.bench.metrics import metrics as third_party
 from gpbench.errors import unknown_name
 from gpbench.plugins import unknown
+from gpbench.report.files import write_atomically
 from gpbench.report.tables.latex import latex
 from gpbench.report.tables.lines import text
 from gpbench.report.tables.summary import Row, Statistics, processors
@@ -24,6 +25,7 @@ from gpbench.report.text import csv_text, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 __all__ = [
     "ENDINGS",
@@ -37,6 +39,7 @@ __all__ = [
     "best_rows",
     "display",
     "table",
+    "write_tables",
 ]
 
 #: Format -> the ending of its files.
@@ -412,3 +415,24 @@ def _csv(summary: Sequence[Row]) -> str:
 
 #: Format -> how a display is written in it. Tables of every kind share these.
 RENDERERS: dict[str, Callable[[Display], str]] = {"text": text, "markdown": _markdown, "latex": latex}
+
+
+def write_tables(folder: Path, words: Callable[[str], str]) -> list[Path]:
+    """Write ``table.txt``, ``table.md`` and ``table.tex``.
+
+    Parameters
+    ----------
+    folder : Path
+    words : callable
+        From a format to the whole text of its file.
+
+    Raises
+    ------
+    StoreError
+        One cannot be written.
+    """
+    written = []
+    for form in ("text", "markdown", "latex"):
+        written.append(folder / f"table{ENDINGS[form]}")
+        write_atomically(written[-1], words(form))
+    return written
