@@ -380,8 +380,8 @@ def test_the_claims_of_the_papers_by_the_stored_cells(results, tmp_path):
     done = report("--claims", "--format", "csv")
     assert done.exit_code == 0
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert len(rows) == 33
-    assert {row["verdict"] for row in rows} == {"not measured"}
+    assert len({(row["paper"], row["claim"]) for row in rows}) == 33
+    assert {row["verdict"] for row in rows} == {row["so"] for row in rows} == {"not measured"}
     assert report("--claims", "--output", tmp_path / "claims.csv").stdout == f"{tmp_path / 'claims.csv'}\n"
     assert (tmp_path / "claims.csv").read_text(encoding="utf-8") == done.stdout
     assert "not measured" in report("--claims").stdout

@@ -1,8 +1,8 @@
 """``python -m gpbench.report.evidence RESULTS``: what the reference results come to, written below a results folder.
 
 ``reproduced/PLAN/`` of every plan of which there is anything; ``experiments.csv``, ``verdicts.md``, ``claims.csv``,
-``findings.csv`` and ``summary.png`` with ``summary.csv`` beside them; and ``README.md`` from ``README.template.md``.
-Only the reference results are read.
+``findings.csv``, ``causes.csv`` with ``apart.csv``, and ``summary.png`` with ``summary.csv`` beside them; and
+``README.md`` from ``README.template.md``. Only the reference results are read.
 """
 
 from __future__ import annotations

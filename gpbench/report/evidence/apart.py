@@ -168,11 +168,14 @@ def _cause(place: int, judged: Judged) -> str:
 
 
 def apart_csv(numbers: Sequence[Number]) -> str:
-    """The same for programs: a line for each number and cause that was tried, and one where none was."""
+    """The same for programs: a row for each number and cause that was tried, and one where none was.
+
+    What was measured of the causes is :func:`gpbench.report.plan.claims.claims_csv` of them.
+    """
     rows: list[list[object]] = [
         [
             *("plan", "dataset", "method", "metric", "verdict", "ours", "standard_error", "printed"),
-            *("cause", "holds", "explains", "measured"),
+            *("cause", "holds", "explains"),
         ]
     ]
     for each in numbers:
@@ -180,6 +183,6 @@ def apart_csv(numbers: Sequence[Number]) -> str:
             *(each.plan.id, each.of.block.dataset, each.of.block.label, each.metric, each.entry.verdict.word),
             *(each.entry.centre, each.entry.error, "" if each.entry.printed is None else each.entry.printed.text),
         ]
-        tried = [[one.judged.claim.text, one.judged.verdict, one.explains, one.judged.measured] for one in each.tried]
-        rows += [[*head, *words] for words in tried or [["", "", "", ""]]]
+        tried = [[one.judged.claim.text, one.judged.verdict, one.explains] for one in each.tried]
+        rows += [[*head, *words] for words in tried or [["", "", ""]]]
     return csv_text(rows)

@@ -80,7 +80,8 @@ def write_evidence(folder: Path, *, template: Path | None = None) -> tuple[list[
     with TemporaryDirectory() as empty:
         plans = all_plans(Store(Path(empty)))
         claims, findings = (judge_claims(each, plans.__getitem__) for each in (read_claims(), read_findings()))
-        beside = apart(plans, _judged_causes(plans))
+        causes = _judged_causes(plans)
+        beside = apart(plans, causes)
         found = [experiment(each) for each in plans.values()]
         told = headlines(plans)
         pictured = points(plans.values())
@@ -92,6 +93,7 @@ def write_evidence(folder: Path, *, template: Path | None = None) -> tuple[list[
         reproduced / "verdicts.md": headlines_table(told),
         reproduced / "claims.csv": claims_csv(claims),
         reproduced / "findings.csv": claims_csv(findings),
+        reproduced / "causes.csv": claims_csv([judged for _, judged in causes]),
         reproduced / "apart.csv": apart_csv(beside),
         reproduced / "summary.csv": points_csv(pictured),
     }

@@ -28,7 +28,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import zip_longest
@@ -154,30 +154,75 @@ class Judged:
         One of :data:`VERDICTS`.
     grade : str
         One of :data:`GRADES`; empty where nothing was measured.
-    measured : str
-        The numbers.
-    brief : str
-        The same where they are few; else a few of them, those against the claim first, and how many there are beside.
-    keys : tuple of str
-        Of the cells that it rests on.
-    upheld, denied : frozenset of str
-        Keys of the cells of the checks that are as the claim says, and of those that are not.
-    so, decided, undecided : int
-        How many of the checks that the cells decide are as the claim says, how many they decide, and how many they
-        leave open although there are numbers.
+    checks : tuple of (Part, Check)
+        All that it says, part by part; none where no cells were looked at.
     """
 
     claim: Claim
     verdict: str
-    grade: str
-    measured: str
-    brief: str = ""
-    keys: tuple[str, ...] = ()
-    upheld: frozenset[str] = frozenset()
-    denied: frozenset[str] = frozenset()
-    so: int = 0
-    decided: int = 0
-    undecided: int = 0
+    grade: str = ""
+    checks: tuple[tuple[Part, Check], ...] = ()
+
+    @property
+    def told(self) -> list[Check]:
+        """The checks of which there are numbers."""
+        return [check for _, check in self.checks if check.measured]
+
+    @property
+    def measured(self) -> str:
+        """The numbers."""
+        told = self.told
+        return self._words(told, len(self.checks) - len(told)) if told else ""
+
+    @property
+    def brief(self) -> str:
+        """The same where they are few; else a few of them, those against the claim first, and how many are left."""
+        told = self.told
+        if len(told) <= _MANY:
+            return self.measured
+        shown = sorted(told, key=lambda check: check.holds is not False)[:_MANY]
+        return self._words(shown, len(self.checks) - len(told), more=len(told) - _MANY)
+
+    def _words(self, shown: Sequence[Check], left: int, *, more: int = 0) -> str:
+        """Numbers, and how many of the claim's are passed over or not there; which, the files say."""
+        words = [check.words for check in shown]
+        words += [f"{more} more"] if more else []
+        words += [f"{left} of {len(self.checks)} not measured"] if left else []
+        return "; ".join(words)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Of the cells that it rests on."""
+        return tuple(sorted(_keys(self.told)))
+
+    @property
+    def upheld(self) -> frozenset[str]:
+        """Keys of the cells of the checks that are as the claim says."""
+        return _keys(check for check in self.told if check.holds)
+
+    @property
+    def denied(self) -> frozenset[str]:
+        """Keys of the cells of the checks that are not."""
+        return _keys(check for check in self.told if check.holds is False)
+
+    @property
+    def so(self) -> int:
+        """How many of the checks that the cells decide are as the claim says."""
+        return sum(check.holds is True for check in self.told)
+
+    @property
+    def decided(self) -> int:
+        """How many checks the cells decide."""
+        return sum(check.holds is not None for check in self.told)
+
+    @property
+    def undecided(self) -> int:
+        """How many they leave open although there are numbers."""
+        return len(self.told) - self.decided
+
+
+def _keys(checks: Iterable[Check]) -> frozenset[str]:
+    return frozenset(cell.key for check in checks for cell in check.cells)
 
 
 def read_claims(folder: Path | None = None) -> list[Claim]:
@@ -395,11 +440,11 @@ def judge_store(store: Store) -> list[Judged]:
 
 def unjudged(claim: Claim) -> Judged:
     """A claim of which no cells are looked at."""
-    return Judged(claim=claim, verdict=NOT_MEASURED, grade="", measured="")
+    return Judged(claim=claim, verdict=NOT_MEASURED)
 
 
 def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
-    checks: list[Check] = []
+    checks: list[tuple[Part, Check]] = []
     parts: list[list[bool]] = []
     paper_cut = False
     single = False
@@ -408,41 +453,19 @@ def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
         if SCORED.intersection(map(str, _values(part.options))):
             found = PlanCells(found.plan, with_scores(found.results, found.store)[0], found.store)
         own = MEASURES[part.measure](found, **part.options)
-        checks += own
+        checks += [(part, check) for check in own]
         parts.append([check.holds for check in own if check.measured and check.holds is not None])
         cut, one = _weakness(found.plan, own)
         paper_cut, single = paper_cut or cut, single or one
-    measured = [check for check in checks if check.measured]
+    measured = sum(check.measured for _, check in checks)
     if not measured:
-        return unjudged(claim)
-    decided = [holds for part in parts for holds in part]
-    left = _left(len(checks) - len(measured), len(checks))
+        return Judged(claim=claim, verdict=NOT_MEASURED, checks=tuple(checks))
     return Judged(
         claim=claim,
-        verdict=_verdict(claim.rule, parts, thin=2 * len(measured) <= len(checks)),
-        so=sum(decided),
-        decided=len(decided),
-        undecided=len(measured) - len(decided),
-        grade="cut short" if paper_cut or len(measured) < len(checks) else "one split" if single else "full",
-        measured="; ".join([*(check.words for check in measured), *left]),
-        brief="; ".join([*_few(measured), *left]),
-        keys=tuple(sorted({cell.key for check in measured for cell in check.cells})),
-        upheld=frozenset(cell.key for check in measured if check.holds for cell in check.cells),
-        denied=frozenset(cell.key for check in measured if check.holds is False for cell in check.cells),
+        verdict=_verdict(claim.rule, parts, thin=2 * measured <= len(checks)),
+        grade="cut short" if paper_cut or measured < len(checks) else "one split" if single else "full",
+        checks=tuple(checks),
     )
-
-
-def _few(measured: Sequence[Check]) -> list[str]:
-    """What a page has room for: see :attr:`Judged.brief`."""
-    if len(measured) <= _MANY:
-        return [check.words for check in measured]
-    shown = sorted(measured, key=lambda check: check.holds is not False)[:_MANY]
-    return [*(check.words for check in shown), f"{len(measured) - _MANY} more"]
-
-
-def _left(count: int, whole: int) -> list[str]:
-    """How much of a claim has no numbers; which, the states of the experiments say."""
-    return [f"{count} of {whole} not measured"] if count else []
 
 
 def _values(options: Mapping[str, Any]) -> list[Any]:
@@ -483,16 +506,26 @@ def _weakness(plan: Plan, checks: Sequence[Check]) -> tuple[bool, bool]:
 
 
 def claims_csv(judged: Sequence[Judged]) -> str:
-    """Claims with all that is known of them: what ``results/reproduced/claims.csv`` holds."""
-    rows: list[list[object]] = [["paper", "claim", "decided by", "verdict", "evidence", "measured", "cells"]]
-    rows += [
-        [
-            *(each.claim.paper, each.claim.text, each.claim.decided_by, each.verdict, each.grade, each.measured),
-            " ".join(each.keys),
-        ]
-        for each in judged
+    """Claims with all that is known of them, a row for each check: what ``results/reproduced/claims.csv`` holds.
+
+    A claim of which no cells were looked at has one row.
+    """
+    rows: list[list[object]] = [
+        ["paper", "claim", "rule", "verdict", "evidence", "plan", "measure", "measured", "so", "cells"]
     ]
+    for each in judged:
+        head = [each.claim.paper, each.claim.text, each.claim.rule, each.verdict, each.grade]
+        rows += [
+            [*head, part.plan, part.measure, check.words, _so(check), " ".join(sorted(_keys([check])))]
+            for part, check in each.checks
+        ] or [[*head, "", "", "", NOT_MEASURED, ""]]
     return csv_text(rows)
+
+
+def _so(check: Check) -> str:
+    if not check.measured:
+        return NOT_MEASURED
+    return "undecided" if check.holds is None else "yes" if check.holds else "no"
 
 
 def claim_words(judged: Sequence[Judged], form: str, *, width: int | None = None) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from gpbench.bench.plan.read import find_plan
 from gpbench.report.evidence.apart import apart, apart_csv, apart_table
+from gpbench.report.plan.checks import Check
 from gpbench.report.plan.claims import Cause, Claim, Judged, Part, read_causes, unjudged
 
 PLAN = """
@@ -40,21 +41,13 @@ def plans(tmp_path, ran):
 
 
 def cause(verdict, *, upheld=(), denied=(), **options):
-    claim = Claim(
-        paper="p", text=f"so it is: {verdict}", rule="all", parts=(Part(plan="mine", measure="m", options={}),)
-    )
+    part = Part(plan="mine", measure="m", options={})
+    claim = Claim(paper="p", text=f"so it is: {verdict}", rule="all", parts=(part,))
+    checks = [Check("3 of 4", holds=True, cells=tuple(upheld)), Check("1 of 4", holds=False, cells=tuple(denied))]
     told = (
         unjudged(claim)
         if verdict == "not measured"
-        else Judged(
-            claim=claim,
-            verdict=verdict,
-            grade="full",
-            measured="3 of 4",
-            brief="3 of 4",
-            upheld=frozenset(upheld),
-            denied=frozenset(denied),
-        )
+        else Judged(claim=claim, verdict=verdict, grade="full", checks=tuple((part, check) for check in checks))
     )
     return Cause(claim=claim, plan="mine", methods=("a",), datasets=(), **options), told
 
@@ -67,7 +60,7 @@ def test_a_cause_explains_where_it_holds_and_what_it_puts_instead_agrees(plans):
     assert magic.words == "not known; not 1, 2"
     table = apart_table([german, magic])
     assert "| mine | german | a | NLL | higher |" in table
-    assert "- 2: so it is: holds: holds (full). 3 of 4." in table
+    assert "- 2: so it is: holds: holds (full). 3 of 4; 1 of 4." in table
     assert "- 3:" not in table, "nothing was measured of it"
     rows = list(csv.DictReader(io.StringIO(apart_csv([german, magic]))))
     assert [(row["dataset"], row["holds"], row["explains"]) for row in rows] == [
@@ -100,10 +93,10 @@ def test_what_a_cause_puts_instead_may_be_of_another_data_set(plans):
 
 
 def test_a_cause_that_speaks_of_each_number_apart_goes_by_its_own_cells(plans):
-    keys = {cell.dataset: cell.key for cell in plans["mine"].results if cell.method == "x-gpc"}
-    of = {"own": True, "upheld": [keys["german"]]}
+    cells = {cell.dataset: cell for cell in plans["mine"].results if cell.method == "x-gpc"}
+    of = {"own": True, "upheld": [cells["german"]]}
     assert [each.words for each in apart(plans, [cause("holds in part", **of)])] == ["1", "not known"]
-    of["denied"] = [keys["magic"]]
+    of["denied"] = [cells["magic"]]
     assert [each.words for each in apart(plans, [cause("holds in part", **of)])] == ["1", "not known; not 1"]
 
 

@@ -8,6 +8,7 @@ from gpbench.report.evidence import page as evidence_page
 from gpbench.report.evidence.experiments import experiment, experiments_table, headlines
 from gpbench.report.evidence.page import UNCARRIED, page, resolved
 from gpbench.report.evidence.summary import points, points_csv, summary_picture
+from gpbench.report.plan.checks import Check
 from gpbench.report.plan.claims import Claim, Judged, Part, unjudged
 
 PLAN = """
@@ -85,27 +86,32 @@ def test_a_number_of_the_page_is_its_plan_s_centre_and_leaves_with_its_cells(ben
             resolved("{{" + wrong + "}}", plans)
 
 
-def judged(text, **known):
-    claim = Claim(paper="gpbench", text=text, rule="all", parts=(Part(plan="mine", measure="lower", options={}),))
-    return Judged(claim=claim, **known) if known else unjudged(claim)
+def judged(text, found=None, *words):
+    """A finding of one check, which rests on all cells that there are; none: nothing is measured."""
+    part = Part(plan="mine", measure="lower", options={})
+    claim = Claim(paper="gpbench", text=text, rule="all", parts=(part,))
+    if found is None:
+        return unjudged(claim)
+    checks = tuple((part, Check(each, None, found.results)) for each in words)
+    return Judged(claim=claim, verdict="holds", grade="full", checks=checks)
 
 
 def test_the_page_tells_what_is_measured_and_asks_what_is_not(bench, monkeypatch):
     plans = {"mine": bench(ALL)}
     findings = [
-        judged("it is so", verdict="holds", grade="full", measured="a 1, b 2", brief="a 1, b 2", keys=("k",)),
+        judged("it is so", plans["mine"], "a 1, b 2"),
         judged("and that"),
     ]
     monkeypatch.setattr(evidence_page, "_FIRST", 2)
-    findings.append(judged("and others", verdict="holds", grade="full", measured="c 3", brief="c 3", keys=("k", "l")))
+    findings.append(judged("and others", plans["mine"], "c 3"))
     text = page(
         "# R\n<!-- FINDINGS -->\n\n<!-- FURTHER -->\n\n<!-- HEADLINE -->\n\n<!-- CLAIMS -->\n\n<!-- EXPERIMENTS -->\n",
         plans=plans, findings=findings, claims=[judged("said")], told=headlines(plans),
         found=[experiment(plans["mine"])],
     )  # fmt: skip
-    assert "- **it is so**: holds (full, 1 cells).\n  a 1, b 2. `gpbench report mine`." in text
+    assert "- **it is so**: holds (full, 8 cells).\n  a 1, b 2. `gpbench report mine`." in text
     assert "- **and that?**: not measured.\n  `gpbench report mine`." in text
-    assert "| and others | holds | full, 2 cells | `gpbench report mine` |" in text
+    assert "| and others | holds | full, 8 cells | `gpbench report mine` |" in text
     assert "c 3" not in text
     assert "Of 1 claims: not measured 1." in text
     assert "1 plans: full 1. 8 of 8 cells" in text

@@ -214,10 +214,25 @@ def test_one_split_where_the_plan_has_no_more(judged, monkeypatch):
 
 
 def test_claims_as_csv(judged):
-    one = judged({"german": True})
-    (row,) = csv.DictReader(io.StringIO(claims_csv([one])))
-    assert (row["paper"], row["verdict"], row["evidence"], row["measured"]) == ("mine", "holds", "full", "german is so")
-    assert row["cells"].split() == list(one.keys)
+    one = judged({"german": True, "magic": None})
+    rows = list(csv.DictReader(io.StringIO(claims_csv([one, unjudged(read_claims()[0])]))))
+    assert {(row["paper"], row["verdict"], row["evidence"]) for row in rows[:2]} == {("mine", "holds", "full")}
+    assert [(row["measured"], row["so"]) for row in rows] == [
+        ("german is so", "yes"), ("magic is so", "undecided"), ("", "not measured"),
+    ]  # fmt: skip
+    assert [(row["plan"], row["measure"]) for row in rows[:2]] == [("mine/mine", "made")] * 2
+    assert sorted(key for row in rows for key in row["cells"].split()) == list(one.keys)
+    half = judged({"german": False, "magic": "not run"})
+    assert [row["so"] for row in csv.DictReader(io.StringIO(claims_csv([half])))] == ["no", "not measured"]
+
+
+def test_what_the_cells_decide_of_a_claim_is_counted(judged):
+    found = judged({"german": True, "magic": False})
+    assert (found.so, found.decided, found.undecided) == (1, 2, 0)
+    assert found.upheld | found.denied == set(found.keys)
+    assert len(found.upheld) == len(found.denied) == 3
+    found = judged({"german": None, "magic": "not run"})
+    assert (found.so, found.decided, found.undecided, found.upheld, found.denied) == (0, 0, 1, set(), set())
 
 
 def test_a_table_s_claims_stand_below_it_in_two_columns(tmp_path, found_of):
