@@ -327,7 +327,14 @@ def described(plan: Plan, cells: Iterable[Result]) -> list[Result]:
     return [cell for cell in cells if cell.identity().but_for(*parts) in kinds]
 
 
-def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool = False) -> Outlook:
+def look_ahead(
+    plan: Plan,
+    config: Config,
+    store: Store | None,
+    *,
+    results: Sequence[Result] | None = None,
+    fresh: bool = False,
+) -> Outlook:
     """What running a plan would mean; nothing is run or fetched. The user's own files are read.
 
     Parameters
@@ -336,6 +343,8 @@ def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool =
     config : Config
     store : Store or None
         None: as if nothing were stored.
+    results : sequence of Result, optional
+        What it holds, where that has been read.
     fresh : bool
         As if there were no reference results.
 
@@ -344,7 +353,10 @@ def look_ahead(plan: Plan, config: Config, store: Store | None, *, fresh: bool =
     StoreError
         The store cannot be read.
     """
-    known = {} if store is None else {cell.key: cell for cell in _of_content(plan, store.results(), config)[0]}
+    known: dict[str, Result] = {}
+    if store is not None:
+        stored = store.results() if results is None else results
+        known = {cell.key: cell for cell in _of_content(plan, stored, config)[0]}
     if not (store is None or fresh):
         known |= _reference(plan, known)
     found = estimate(stored_results(runnable(plan), known.values()), known.values())

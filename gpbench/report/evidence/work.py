@@ -159,12 +159,13 @@ def works(config: Config, *, plans: Sequence[str] = (), avoid: Sequence[str] = (
             raise unknown_name("plan", name, shipped())
     found = []
     store = Store(config.store)
+    results = store.results()
     rank = {name: place for place, name in enumerate(ORDER)}
     for name in sorted(plans or shipped(), key=lambda name: rank.get(name, len(rank))):
         plan = find_plan(name)
         if {each.method.id for each in plan.methods}.intersection(avoid):
             continue
-        outlook = look_ahead(plan, config, store)
+        outlook = look_ahead(plan, config, store, results=results)
         seconds = [each.seconds for each in outlook.estimates]
         found.append(
             Work(
