@@ -63,7 +63,9 @@ __all__ = ["command"]
     help="A setting; see `gpbench list methods`.",
 )
 @file_options
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw NLL over time.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw NLL and error over time."
+)
 @click.option("--force", is_flag=True, help="Run finished cells again.")
 @click.option("--json", "as_json", is_flag=True, help="Print cells and summary as JSON.")
 @click.pass_context

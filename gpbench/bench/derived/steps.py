@@ -228,12 +228,12 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
 
     Its loop over the rows of a fold asks, in the branch of the negative rows, for the class of the row whose number in
     the fold is the fold's own number. In folds where that row is positive, negative rows so add nothing to the mean.
-    Its k folds have n // k rows each.
+    Its k folds have n // k rows each, and its logarithm of a probability of nought is that of the machine's epsilon.
 
     Returns
     -------
     dict
-        For each cell of two classes ``KEY/logged`` (): the number; ``KEY/whole`` (): whether all rows count in it.
+        For each cell ``KEY/logged`` (): the number; ``KEY/whole`` (): whether all rows count in it.
 
     Raises
     ------
@@ -250,17 +250,17 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         p, y = own.get("test_probabilities", np.empty(0)), own["y_test"]
         dataset = opened(source_of(found.plan, found.plan.datasets[cell.shown.position[0]], config))
         protocol, fold = SplitProtocol.parse(cell.split.protocol), cell.split.index
-        rows = dataset.n // protocol.parts  # of their folds
-        ours = dataset.n - protocol.training_rows(dataset, fold)
-        if protocol.kind != "contiguous" or p.shape != (ours, 2) or rows < protocol.parts:
+        contiguous = protocol.kind == "contiguous"
+        rows = dataset.n // protocol.parts if contiguous else 0  # of their folds
+        if not contiguous or rows < protocol.parts or p.shape != (dataset.n - protocol.training_rows(dataset, fold), 2):
             raise UsageError(
                 f"{found.plan.path}: render = 'logged' needs two classes and all test rows of contiguous folds, as "
                 f"many as folds at least; {cell.shown.method} on {cell.shown.dataset} has {cell.split.protocol}, "
                 f"probabilities {p.shape}"
             )
-        whole = dataset.y[rows * fold + fold] == 0
+        whole = bool(dataset.y[rows * fold + fold] == 0 or (y == 1).all())
         of_class = p[np.arange(len(y)), y]
-        loss = -np.log(np.where(of_class > 0.0, of_class, np.finfo(np.float64).eps))
+        loss = -np.log(np.where(of_class <= 0.0, np.finfo(np.float64).eps, of_class))
         arrays[f"{cell.key}/logged"] = np.array(np.mean(loss if whole else np.where(y == 1, loss, 0.0)))
         arrays[f"{cell.key}/whole"] = np.array(whole)
     return arrays

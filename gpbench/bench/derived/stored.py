@@ -137,6 +137,7 @@ STEPS = {
         name="logged",
         what="the numbers as they are logged",
         function="gpbench.bench.derived.steps:logged",
+        version=2,
     ),
     "contraction": Step(
         name="contraction",

@@ -164,7 +164,8 @@ def apart_table(numbers: Sequence[Number]) -> str:
 
 def _cause(place: int, judged: Judged) -> str:
     text, measured = escape_markdown(judged.claim.text), escape_markdown(judged.brief)
-    return f"- {place}: {text}: {judged.verdict} ({judged.grade}). {measured}."
+    verdict = ", ".join(filter(None, (judged.verdict, judged.share)))
+    return f"- {place}: {text}: {verdict} ({judged.grade}). {measured}."
 
 
 def apart_csv(numbers: Sequence[Number]) -> str:

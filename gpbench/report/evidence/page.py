@@ -149,7 +149,7 @@ def _findings(judged: Sequence[Judged]) -> str:
         evidence = f" ({each.grade}, {len(each.keys)} cells)" if each.keys else ""
         numbers = [f"{escape_markdown(each.brief)}."] if each.brief else []
         lines += [
-            f"- **{_said(each)}**: {each.verdict}{_share(each)}{evidence}.",
+            f"- **{_said(each)}**: {_verdict(each)}{evidence}.",
             "  " + " ".join([*numbers, f"{', '.join(_commands(each))}."]),
         ]
     return "\n".join(lines)
@@ -159,7 +159,7 @@ def _further(judged: Sequence[Judged]) -> str:
     lines = ["| finding | verdict | evidence | command |", "|---|---|---|---|"]
     for each in judged:
         evidence = f"{each.grade}, {len(each.keys)} cells" if each.keys else ""
-        words = [_said(each), f"{each.verdict}{_share(each)}", evidence]
+        words = [_said(each), _verdict(each), evidence]
         lines.append("| " + " | ".join([*words, ", ".join(_commands(each))]) + " |")
     return "\n".join(lines)
 
@@ -174,11 +174,8 @@ def _commands(each: Judged) -> list[str]:
     return [f"`gpbench report {name}`" for name in dict.fromkeys(part.plan for part in each.claim.parts)]
 
 
-def _share(each: Judged) -> str:
-    """Of how many checks that are decided how many are so: ``, 9 of 10 (2 undecided)``; empty for a single check."""
-    if each.decided == 0 or each.decided + each.undecided == 1:
-        return ""
-    return f", {each.so} of {each.decided}" + (f" ({each.undecided} undecided)" if each.undecided else "")
+def _verdict(each: Judged) -> str:
+    return ", ".join(filter(None, (each.verdict, each.share)))
 
 
 def _claims(judged: Sequence[Judged]) -> str:

@@ -70,8 +70,10 @@ def comes_to_its_end(
         taken = np.array([[attained(cell, factor=factor)[column] for cell in cells] for cells in splits])
         one, other = (float(np.median(taken[:, k])) for k in (0, 1))
         ratio = float(np.median(taken[:, 1] / taken[:, 0])) if np.isfinite(taken[:, 0]).all() else math.nan
-        unit = " s" if quantity == "seconds" else ""
-        words = f"{group.label}: {first} {shown(one)}{unit}, {second} {shown(other)}{unit}, {shown(ratio)} times"
+        unit = " s" if quantity == "seconds" else " iterations"
+        words = (
+            f"{group.label}: {first} {shown(one)}{unit}, {second} {shown(other)}{unit}, {shown(ratio)} times by splits"
+        )
         holds = at_least <= ratio <= at_most if math.isfinite(ratio) else None
         checks.append(Check(words, holds, group.all()))
     return checks
@@ -108,7 +110,8 @@ def nearer_printed(
     """Of two tables of [methods] the first's number lies nearer to the printed one, where the two are told apart.
 
     The interval of their difference tells them apart: of the paired differences, or of means where they have other
-    splits. Where nothing is printed for both, or ``large``, there is no check.
+    splits. Where nothing is printed for both, or ``large``, there is no check; nothing is decided where one of them is
+    of other data, or of a part of folds in file order.
     """
     entries = {each.block.position: each.entries.get(metric) for each in entries_of(found.plan, found.results)}
     checks = []
@@ -160,10 +163,10 @@ def nearer_printed_on(
 
 
 def _nearer(one: Entry, other: Entry) -> bool | None:
-    """Whether the first number lies nearer to what is printed for it; None where one is missing."""
-    if one.centre is None or other.centre is None or one.printed is None or one.printed.value is None:
+    """Whether the first number lies nearer to what is printed for it; None where one is missing or not comparable."""
+    if one.centre is None or other.centre is None or one.beside is None or other.beside is None:
         return None
-    return abs(one.centre - one.printed.value) < abs(other.centre - one.printed.value)
+    return abs(one.centre - one.beside) < abs(other.centre - one.beside)
 
 
 def _told_apart(group: Group, first: str, second: str, metric: str) -> bool:
@@ -174,7 +177,7 @@ def _told_apart(group: Group, first: str, second: str, metric: str) -> bool:
 
 
 def _means_apart(pair: Sequence[Sequence[PlanResult]], metric: str) -> bool:
-    """The same of cells that have no splits in common."""
+    """The same of cells that have no splits in common, or whose splits are not to be paired."""
     known = [[number for cell in cells if (number := value_of(cell, metric)) is not None] for cells in pair]
     rho = max(correction(cells[0].split.protocol, cells) or 0.0 for cells in pair)
     return _leaves_out_0(*unpaired_interval(*known, rho=rho))

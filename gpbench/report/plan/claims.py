@@ -176,11 +176,14 @@ class Judged:
 
     @property
     def brief(self) -> str:
-        """The same where they are few; else a few of them, those against the claim first, and how many are left."""
+        """The same where they are few; else a few of them, and how many are left.
+
+        Those against the claim come first, those that are undecided last.
+        """
         told = self.told
         if len(told) <= _MANY:
             return self.measured
-        shown = sorted(told, key=lambda check: check.holds is not False)[:_MANY]
+        shown = sorted(told, key=lambda check: (False, True, None).index(check.holds))[:_MANY]
         return self._words(shown, len(self.checks) - len(told), more=len(told) - _MANY)
 
     def _words(self, shown: Sequence[Check], left: int, *, more: int = 0) -> str:
@@ -219,6 +222,13 @@ class Judged:
     def undecided(self) -> int:
         """How many they leave open although there are numbers."""
         return len(self.told) - self.decided
+
+    @property
+    def share(self) -> str:
+        """Of how many checks that are decided how many are so: ``9 of 10 (2 undecided)``; empty for a single check."""
+        if self.decided == 0 or self.decided + self.undecided == 1:
+            return ""
+        return f"{self.so} of {self.decided}" + (f" ({self.undecided} undecided)" if self.undecided else "")
 
 
 def _keys(checks: Iterable[Check]) -> frozenset[str]:
@@ -341,6 +351,8 @@ def read_causes() -> tuple[Cause, ...]:
         other = table.table("instead")
         other.only(("plan", "methods", "datasets"))
         pairs, datasets = other.table("methods"), other.table("datasets")
+        if other and not pairs:
+            raise other.error("[instead] needs the methods that take a number's place", key="methods")
         found.append(
             Cause(
                 claim=_claim(plan.partition("/")[0], table),

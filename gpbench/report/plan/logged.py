@@ -38,8 +38,10 @@ class LoggedRow:
     ----------
     dataset, method : str
         Labels.
-    splits, failed, whole : int
-        Folds that ended well or not, and of the first those in which all test rows are logged.
+    splits, whole : int
+        Folds that ended well, and those of them in which all test rows are logged.
+    note : str
+        Of :attr:`gpbench.report.plan.numbers.BlockNumbers.note`: what failed, is missing or was cut short.
     nll, nll_sd : float or None
         Mean and standard deviation over folds, of all test rows.
     logged, logged_sd : float or None
@@ -51,8 +53,8 @@ class LoggedRow:
     dataset: str
     method: str
     splits: int
-    failed: int
     whole: int
+    note: str
     nll: float | None
     nll_sd: float | None
     logged: float | None
@@ -91,19 +93,19 @@ def logged_rows(found: PlanCells, arrays: Mapping[str, npt.NDArray[np.generic]])
         finished = [cell for cell in cells if cell.finished]
         if not cells:
             continue
-        entry, logged = each.entries["nll"], logged_of(arrays, finished) if finished else None
+        entry, logged = each.entries.get("nll"), logged_of(arrays, finished)
         rows.append(
             LoggedRow(
                 dataset=cells[0].shown.dataset,
                 method=cells[0].shown.method,
                 splits=len(finished),
-                failed=len(cells) - len(finished),
-                whole=0 if logged is None else logged.whole,
-                nll=entry.centre,
-                nll_sd=entry.spread,
-                logged=None if logged is None else logged.mean,
-                logged_sd=None if logged is None else logged.sd,
-                printed="" if entry.printed is None else entry.printed.text,
+                whole=logged.whole,
+                note=each.note,
+                nll=logged.of_all["mean"],
+                nll_sd=logged.of_all["sd"],
+                logged=logged.of_logged["mean"],
+                logged_sd=logged.of_logged["sd"],
+                printed="" if entry is None or entry.printed is None else entry.printed.text,
             )
         )
     return rows
@@ -112,7 +114,7 @@ def logged_rows(found: PlanCells, arrays: Mapping[str, npt.NDArray[np.generic]])
 def _display(plan: Plan, rows: Sequence[LoggedRow]) -> Display:
     lines = []
     for row in rows:
-        count = str(row.splits) + (f", failed {row.failed}" if row.failed else "")
+        count = str(row.splits) + (f" ({row.note})" if row.note else "")
         numbers = (_words(row.nll, row.nll_sd), _words(row.logged, row.logged_sd), row.printed or NONE)
         lines.append(Line((row.dataset, row.method, count, str(row.whole), *numbers), ()))
     return Display(

@@ -15,7 +15,7 @@ from gpbench.bench.plan.blocks import Block, blocks
 from gpbench.data.splits import Protocol
 from gpbench.report.groups import is_cut_short, processors_of
 from gpbench.report.plan.published import find_printed, read_published
-from gpbench.report.plan.verdicts import Evidence, Verdict, judge
+from gpbench.report.plan.verdicts import FAILED, NOT_COMPARABLE, NOT_RUN, Evidence, Verdict, judge
 from gpbench.report.tables.summary import statistics, value_of
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ class Entry:
     error: float | None
     printed: Printed | None
     verdict: Verdict
+
+    @property
+    def beside(self) -> float | None:
+        """The printed value where ours may be set beside it: of the same data, with every fold that it takes."""
+        if self.printed is None or self.verdict.word in {NOT_COMPARABLE, NOT_RUN, FAILED}:
+            return None
+        return self.printed.value
 
 
 @dataclass(frozen=True)

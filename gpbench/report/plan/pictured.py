@@ -12,13 +12,14 @@ from gpbench.bench.truth.measures import Distance
 from gpbench.errors import NotComputed, UsageError
 from gpbench.report.plan.checks import Check, each_group, missing, shared_splits, shown
 from gpbench.report.plan.numbers import entries_of
-from gpbench.report.tables.summary import statistics
+from gpbench.report.tables.summary import statistics, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpbench.bench.derived.stored import Arrays
     from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.report.tables.summary import Statistics
 
 __all__ = [
     "agrees_with",
@@ -245,13 +246,13 @@ def _distance(arrays: Arrays, cell: PlanResult, quantity: str) -> float:
 def logged_as_printed(found: PlanCells, *, method: str) -> list[Check]:
     """Mean and standard deviation over folds lie nearer to the printed ones as they are logged than of all rows.
 
-    Logged as :func:`gpbench.bench.derived.steps.logged` says. Where every fold logs all rows, or one of the two lies
-    nearer and the other does not, nothing is decided.
+    Logged as :func:`gpbench.bench.derived.steps.logged` says. Where every fold logs all rows, or ours may not be set
+    beside what is printed, nothing is decided.
     """
     arrays = _arrays(found)
     if arrays is None:
         return _absent(found)
-    entries = {each.block.position: each.entries["nll"] for each in entries_of(found.plan, found.results)}
+    entries = {each.block.position: each.entries.get("nll") for each in entries_of(found.plan, found.results)}
     checks = []
     for group in each_group(found, (method,)):
         if gap := missing(group):
@@ -259,34 +260,44 @@ def logged_as_printed(found: PlanCells, *, method: str) -> list[Check]:
             continue
         cells = group.cells[method]
         entry, logged = entries[cells[0].shown.position], logged_of(arrays, cells)
-        printed = entry.printed
-        if printed is None or printed.value is None or printed.spread is None:
+        if entry is None or entry.printed is None or entry.printed.value is None or entry.printed.spread is None:
             continue
-        words = f"{group.label}: {shown(entry.centre)} ± {shown(entry.spread)}"
-        words += f", as logged {shown(logged.mean)} ± {shown(logged.sd)}, printed {printed.text}"
-        holds = None
+        every, some = logged.of_all, logged.of_logged
+        words = f"{group.label}: {shown(every['mean'])} ± {shown(every['sd'])}"
+        words += f", as logged {shown(some['mean'])} ± {shown(some['sd'])}"
+        nearer = [
+            _is_nearer(some["mean"], every["mean"], entry.beside),
+            _is_nearer(some["sd"], every["sd"], entry.printed.spread),
+        ]
         differs = logged.whole < len(cells)  # by more than the rounding of what is kept
-        if differs and entry.centre is not None and entry.spread is not None and logged.sd is not None:
-            mean = abs(logged.mean - printed.value) - abs(entry.centre - printed.value)
-            sd = abs(logged.sd - printed.spread) - abs(entry.spread - printed.spread)
-            holds = mean < 0.0 if mean * sd > 0.0 else None
-        checks.append(Check(words, holds, cells))
+        holds = all(nearer) if differs and None not in nearer else None
+        checks.append(Check(f"{words}, printed {entry.printed.text}", holds, cells))
     return checks
 
 
-class Logged(NamedTuple):
-    """Mean and standard deviation over folds of an NLL as it is logged, and how many folds log all rows."""
+def _is_nearer(first: float | None, second: float | None, value: float | None) -> bool | None:
+    return None if first is None or second is None or value is None else abs(first - value) < abs(second - value)
 
-    mean: float
-    sd: float | None
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+class Logged(NamedTuple):
+    """Statistics over folds of the NLL of all rows and of the one that is logged; in how many folds all are logged."""
+
+    of_all: Statistics
+    of_logged: Statistics
     whole: int
 
 
 def logged_of(arrays: Arrays, cells: Sequence[PlanResult]) -> Logged:
-    """What the arrays of ``render = "logged"`` say of some cells."""
-    known = statistics([float(arrays[f"{cell.key}/logged"]) for cell in cells])
-    assert known["mean"] is not None, "a mean of finite numbers"
-    return Logged(known["mean"], known["sd"], sum(bool(arrays[f"{cell.key}/whole"]) for cell in cells))
+    """What some finished cells and the arrays of ``render = "logged"`` say."""
+    return Logged(
+        statistics([value_of(cell, "nll") for cell in cells]),
+        statistics([_finite(float(arrays[f"{cell.key}/logged"])) for cell in cells]),
+        sum(bool(arrays[f"{cell.key}/whole"]) for cell in cells),
+    )
 
 
 def contracts(found: PlanCells, *, always: Sequence[str], not_always: Sequence[str]) -> list[Check]:

@@ -304,10 +304,41 @@ def test_likelihoods_are_logged_as_by_the_code_of_wenzel2019(run, config):
     assert len({bool(arrays[f"{cell.key}/whole"]) for cell in found.results}) == 2  # the case has folds of both kinds
 
 
+def test_a_fold_without_negative_rows_is_logged_whole(run, config, tmp_path):
+    header, *rows = (tmp_path / "moons.csv").read_text(encoding="utf-8").split("\n")
+    sorted_rows = sorted(rows, key=lambda row: row.endswith("1"))
+    (tmp_path / "sorted.csv").write_text("\n".join([header, *sorted_rows]), encoding="utf-8")
+    found = run(LOGGED.replace("moons.csv", "sorted.csv"))
+    derive(found, config)
+    arrays, last = stored_arrays(found), found.results[-1]
+    assert found.store.arrays(last.key)["y_test"].all()
+    assert arrays[f"{last.key}/whole"]
+    assert arrays[f"{last.key}/logged"] == pytest.approx(last.metrics["nll"], rel=1e-6)
+
+
+def test_a_probability_that_is_no_number_is_no_number_as_logged(run, config, monkeypatch):
+    found = run(LOGGED)
+    arrays = Store.arrays
+
+    def broken(store, key, **options):
+        own = arrays(store, key, **options)
+        p = own["test_probabilities"].copy()
+        p[0] = (np.nan if key == found.results[0].key else 0.0), 1.0
+        return own | {"test_probabilities": p, "y_test": np.zeros_like(own["y_test"])}
+
+    with monkeypatch.context() as inside:
+        inside.setattr(Store, "arrays", broken)
+        derive(found, config)
+    one, other, *_ = (stored_arrays(found)[f"{cell.key}/logged"] for cell in found.results)
+    assert np.isnan(one)
+    assert np.isfinite(other)
+
+
 @pytest.mark.parametrize(
     ("change", "got"),
     [
         (("contiguous:4", "folds:4"), "has folds:4"),
+        (("contiguous:4", "holdout:0.3*2"), r"has holdout:0\.3\*2"),
         (("contiguous:4", "contiguous:8"), "has contiguous:8"),
         (('render = "logged"', 'render = "logged"\nlimits = { test_rows = 5 }'), r"probabilities \(5, 2\)"),
     ],

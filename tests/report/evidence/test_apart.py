@@ -6,7 +6,9 @@ import io
 import pytest
 
 from gpbench.bench.plan.read import find_plan
+from gpbench.errors import UsageError
 from gpbench.report.evidence.apart import apart, apart_csv, apart_table
+from gpbench.report.plan import claims
 from gpbench.report.plan.checks import Check
 from gpbench.report.plan.claims import Cause, Claim, Judged, Part, read_causes, unjudged
 
@@ -60,7 +62,7 @@ def test_a_cause_explains_where_it_holds_and_what_it_puts_instead_agrees(plans):
     assert magic.words == "not known; not 1, 2"
     table = apart_table([german, magic])
     assert "| mine | german | a | NLL | higher |" in table
-    assert "- 2: so it is: holds: holds (full). 3 of 4; 1 of 4." in table
+    assert "- 2: so it is: holds: holds, 1 of 2 (full). 3 of 4; 1 of 4." in table
     assert "- 3:" not in table, "nothing was measured of it"
     rows = list(csv.DictReader(io.StringIO(apart_csv([german, magic]))))
     assert [(row["dataset"], row["holds"], row["explains"]) for row in rows] == [
@@ -128,6 +130,19 @@ def test_a_number_without_a_cause_is_named_too(plans):
     assert apart_table([]) == "None."
     assert not cause("holds", large=True)[0].speaks_of("mine", method="a", dataset="german", large=False)
     assert cause("holds", large=True)[0].speaks_of("mine", method="a", dataset="german", large=True)
+
+
+def test_a_cause_that_puts_a_data_set_in_a_number_s_place_names_the_methods_too(tmp_path, monkeypatch):
+    (tmp_path / "causes.toml").write_text(
+        '[[causes]]\ntext = "t"\nexplains = { plan = "villacampa2017/table2" }\n'
+        'instead = { plan = "questions/vowel", datasets = { vowel = "vowel-last" } }\n'
+        '[[causes.parts]]\nplan = "questions/vowel"\nmeasure = "below"\n'
+        'options = { method = "gfitc", metric = "nll", value = 1.0 }\n',
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(claims, "published_folder", lambda: tmp_path)
+    with pytest.raises(UsageError, match=r"causes.toml, line 4: .*needs the methods"):
+        read_causes.__wrapped__()
 
 
 def test_causes_that_ship_speak_of_numbers_of_their_plans():

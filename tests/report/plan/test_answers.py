@@ -54,10 +54,11 @@ def told(checks):
 def test_iterations_and_seconds_to_a_method_s_own_end(bench):
     found = bench({("german", "a"): [FAST, FAST], ("german", "b"): [SLOW, SLOW]})
     german, magic = answers.comes_to_its_end(found, first="a", second="b", at_least=2.0)
-    assert (german.words, german.holds, len(german.cells)) == ("german: a 2, b 4, 2 times", True, 4)
+    assert german.words == "german: a 2 iterations, b 4 iterations, 2 times by splits"
+    assert (german.holds, len(german.cells)) == (True, 4)
     assert (magic.words, magic.measured) == ("magic: a b not run", False)
     seconds = answers.comes_to_its_end(found, first="a", second="b", quantity="seconds", at_most=10.0)
-    assert told(seconds)[0] == ("german: a 0.2 s, b 4 s, 20 times", False, True)
+    assert told(seconds)[0] == ("german: a 0.2 s, b 4 s, 20 times by splits", False, True)
     with pytest.raises(UsageError, match="iterations or seconds"):
         answers.comes_to_its_end(found, first="a", second="b", quantity="looks")
 
@@ -123,6 +124,10 @@ def test_which_of_two_lies_nearer_to_what_is_printed_where_they_are_told_apart(b
     assert german.holds is False
     german, _ = answers.nearer_printed(bench({("german", "a"): near, ("german", "b"): wide}), **pair)
     assert german.holds is None
+    part = {("german", "a"): near[:3], ("german", "b"): far[:3]}
+    assert answers.nearer_printed(bench(part), **pair)[0].holds is True
+    in_order = bench(part, PLAN.replace("holdout:0.1*4", "contiguous:4"))
+    assert answers.nearer_printed(in_order, **pair)[0].holds is None, "three of four folds in file order"
 
 
 def test_a_printed_nll_that_no_calibrated_predictor_has(bench, monkeypatch):

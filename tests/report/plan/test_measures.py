@@ -1,5 +1,6 @@
 """Each measure of the papers' claims on made-up cells: where it holds, does not, and where nothing is known."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -309,7 +310,7 @@ PRINTED = """
 title = "T"
 paper = "wenzel2019"
 datasets = ["german", "magic", "banana"]
-split = "contiguous:10"
+split = "contiguous:2"
 metrics = ["nll"]
 published = "numbers.csv"
 [methods.x-gpc]
@@ -321,7 +322,7 @@ def test_logged_as_printed(ran, drawn, tmp_path):
     numbers = "dataset,method,metric,value,spread\ngerman,X-GPC,nll,0.31,0.17\nmagic,X-GPC,nll,0.5,0.1\n"
     (tmp_path / "numbers.csv").write_text(numbers, encoding="utf-8")
     given = {"german": (0.5, 0.6), "magic": (0.5, 0.6), "banana": (0.5, 0.6)}
-    found = ran(PRINTED, lambda block: [{"nll": nll} for nll in given[block.dataset]])
+    found = ran(PRINTED, lambda block: [{"nll": nll} for nll in given[block.dataset]], count=2)
     of = {name: [cell for cell in found.results if cell.dataset == name] for name in given}
     logged = {"german": (0.2, 0.45), "magic": (0.5 - 1e-8, 0.6), "banana": (0.1, 0.6)}
     arrays = {
@@ -338,7 +339,13 @@ def test_logged_as_printed(ran, drawn, tmp_path):
     drawn(arrays | {f"{of['german'][0].key}/logged": np.array(0.9), f"{of['german'][1].key}/logged": np.array(0.9)})
     assert holds(pictured.logged_as_printed(found, method="x-gpc")) == [False, None]  # mean and spread both farther
     drawn(arrays | {f"{of['german'][1].key}/logged": np.array(0.2)})
-    assert holds(pictured.logged_as_printed(found, method="x-gpc")) == [None, None]  # the mean nearer, the spread not
+    assert holds(pictured.logged_as_printed(found, method="x-gpc")) == [False, None]  # the mean nearer, the spread not
+    drawn(arrays | {f"{of['german'][1].key}/logged": np.array(np.nan)})
+    german, _ = pictured.logged_as_printed(found, method="x-gpc")
+    assert (german.words.split(", ")[1], german.holds) == ("as logged – ± –", None)
+    drawn(arrays)
+    part = replace(found, results=[cell for cell in found.results if cell.key != of["german"][1].key])
+    assert holds(pictured.logged_as_printed(part, method="x-gpc")) == [None, None]  # one of two folds in file order
 
 
 def test_contracts(bench, drawn):
