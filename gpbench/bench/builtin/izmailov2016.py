@@ -64,7 +64,7 @@ METHODS = (
         timing=_TIMING,
         scheme="gpbench.schemes.jaakkola.vijj:VIJJ",
         preset={"bound": "taylor"},
-        version=4,
+        version=5,
     ),
     Method(
         id="vi-jj-full",

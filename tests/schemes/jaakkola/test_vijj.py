@@ -7,10 +7,11 @@ import pytest
 
 from gpbench.errors import NumericalError, UsageError
 from gpbench.model.basis import Basis
+from gpbench.model.gaussian import GaussianQ
 from gpbench.model.inducing import InducingRule
 from gpbench.schemes.base import StopTraining
 from gpbench.schemes.jaakkola import collapsed, vijj
-from gpbench.schemes.jaakkola.vijj import VIJJ, VIJJFull
+from gpbench.schemes.jaakkola.vijj import VIJJ, AlternatingTraining, VIJJFull
 
 VARIANTS = {
     "vi-jj": VIJJ,
@@ -175,6 +176,59 @@ def test_taylors_first_stage_is_newtons_method_for_the_mode(train, boundary):
     signs = 2.0 * y - 1.0
     slope = T.T @ (signs / (1.0 + np.exp(signs * (T @ latent.m_w)))) - latent.m_w
     assert np.abs(slope).max() < 1e-9
+
+
+@pytest.fixture
+def misled(monkeypatch):
+    """Stage 2 as Taylor's expansion misleads it on rows that can nearly be separated: the variance leaps, once."""
+    stage_2, leaps = AlternatingTraining._maximise, []
+
+    def leap(training, search, **options):
+        found = stage_2(training, search, **options)
+        if training.trainer.count > 40 and not leaps:
+            basis = training.state.basis
+            theta = basis.kernel.theta + np.eye(len(basis.kernel.theta))[0] * 9.0
+            leaps.append(theta[0])
+            far = Basis(basis.kernel.with_theta(theta), basis.Z, jitter=basis.jitter)
+            training.state = training._best(far, training.state.xi)
+        return found
+
+    monkeypatch.setattr(AlternatingTraining, "_maximise", leap)
+    return leaps
+
+
+def test_a_promise_of_taylors_expansion_that_does_not_hold_is_taken_back(train, boundary, misled):
+    X, y = boundary()
+    straight = train(VIJJ(bound="taylor", max_iterations=40), X, y)
+    seen = []
+
+    def look(step):
+        seen.append((step.bound, step.posterior().latents[0].kernel.theta[0]))
+
+    found = train(VIJJ(bound="taylor", max_iterations=200), X, y, on_step=look)
+    assert len(misled) == 1
+    assert max(variance for _, variance in seen) < misled[0] - 2.0
+    worst = min(bound for bound, _ in seen[40:])
+    assert worst > straight.bound - vijj.FALL * abs(straight.bound)
+    assert found.bound > straight.bound
+
+
+def test_the_worth_of_a_stage_is_laplaces_evidence_at_its_point(boundary):
+    X, y = boundary()
+    scheme = VIJJ(bound="taylor", updates=2, variance=30.0)
+    rule, likelihood = InducingRule("random", count=6, seed=1), scheme.likelihood_for("binary", 2)
+    training = scheme.start(X, y, inducing=rule, likelihood=likelihood, classes=2, rng=np.random.default_rng(0))
+    training.trainer.on_step = lambda _: None
+    basis = training.state.basis
+    training._stage_1(GaussianQ(np.zeros(6), basis.L_inv, "covariance"))
+    T, remainder = basis.whiten(X)
+    signs, v = 2.0 * y - 1.0, training._mode.v
+    f = T @ v
+    d = 1.0 / (np.exp(0.5 * f) + np.exp(-0.5 * f)) ** 2
+    evidence = -np.logaddexp(0.0, -signs * f).sum() - 0.5 * v @ v - 0.5 * d @ remainder
+    evidence -= 0.5 * np.linalg.slogdet(np.eye(6) + T.T @ (d[:, None] * T))[1]
+    assert training._worth() == pytest.approx(evidence, rel=1e-9)
+    assert training.state.at.value > evidence + 1e-4, "Newton has not come to the mode"
 
 
 def test_a_stop_returns_the_state_so_far(train, boundary):
