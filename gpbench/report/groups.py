@@ -149,15 +149,20 @@ def disturbance_words(disturbances: Sequence[float | None], where: str = "") -> 
     words = []
     if waited:
         words.append(
-            f"in {len(waited)} of {cells}{where} training took up to {max(waited):.2g} times as many wall seconds "
+            f"in {len(waited)} of {cells}{where} training took up to {_times(max(waited))} times as many wall seconds "
             "as processor seconds: the machine was busy, or waited for its disk"
         )
     if ran:
         words.append(
-            f"in {len(ran)} of {cells}{where} training used up to {max(ran):.2g} times as many processor seconds "
+            f"in {len(ran)} of {cells}{where} training used up to {_times(max(ran))} times as many processor seconds "
             "as wall seconds: more threads ran than were asked for"
         )
     return words
+
+
+def _times(ratio: float) -> str:
+    """Two digits of a ratio, never as a power of ten."""
+    return f"{float(f'{ratio:.2g}'):,.12g}"
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

@@ -65,6 +65,17 @@ def test_whatever_is_measured_names_cells_of_the_reference(made):
             assert named or row["so"] == "not measured" or row["measure"] == "contracts", row
 
 
+def test_no_finished_cell_is_beyond_reason():
+    """A search that ran away is no result: a coin has .69 nats, ten classes at random 2.3; counts have their own."""
+    away = [
+        (path.stem, cell.method, cell.dataset, cell.metrics["nll"])
+        for path in reference_files()
+        for cell in read_reference(path)
+        if cell.finished and (cell.metrics.get("nll") or 0.0) > 10.0
+    ]
+    assert not away
+
+
 def test_the_page_s_prose_has_no_number_without_a_name():
     """Digits stand in names alone: of papers, methods, symbols and files."""
     text = NUMBER.sub("", (ROOT / "results" / TEMPLATE).read_text(encoding="utf-8"))

@@ -408,6 +408,7 @@ def disturbed(make_cell, wall, cpu, *, clock="processor", **options):
     [
         (8.0, 2.0, "took up to 4 times as many wall seconds as processor seconds: the machine was busy, or waited"),
         (2.5, 2.0, "took up to 1.2 times as many wall seconds"),
+        (5_025.0, 2.0, "took up to 2,500 times as many wall seconds"),
         (
             1.0,
             3.0,
