@@ -164,8 +164,7 @@ def apart_table(numbers: Sequence[Number]) -> str:
 
 def _cause(place: int, judged: Judged) -> str:
     text, measured = escape_markdown(judged.claim.text), escape_markdown(judged.brief)
-    verdict = ", ".join(filter(None, (judged.verdict, judged.share)))
-    return f"- {place}: {text}: {verdict} ({judged.grade}). {measured}."
+    return f"- {place}: {text}: {judged.counted} ({judged.grade}). {measured}."
 
 
 def apart_csv(numbers: Sequence[Number]) -> str:

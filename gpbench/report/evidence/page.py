@@ -149,7 +149,7 @@ def _findings(judged: Sequence[Judged]) -> str:
         evidence = f" ({each.grade}, {len(each.keys)} cells)" if each.keys else ""
         numbers = [f"{escape_markdown(each.brief)}."] if each.brief else []
         lines += [
-            f"- **{_said(each)}**: {_verdict(each)}{evidence}.",
+            f"- **{_said(each)}**: {each.counted}{evidence}.",
             "  " + " ".join([*numbers, f"{', '.join(_commands(each))}."]),
         ]
     return "\n".join(lines)
@@ -159,7 +159,7 @@ def _further(judged: Sequence[Judged]) -> str:
     lines = ["| finding | verdict | evidence | command |", "|---|---|---|---|"]
     for each in judged:
         evidence = f"{each.grade}, {len(each.keys)} cells" if each.keys else ""
-        words = [_said(each), _verdict(each), evidence]
+        words = [_said(each), each.counted, evidence]
         lines.append("| " + " | ".join([*words, ", ".join(_commands(each))]) + " |")
     return "\n".join(lines)
 
@@ -172,10 +172,6 @@ def _said(each: Judged) -> str:
 def _commands(each: Judged) -> list[str]:
     """What shows the plans that decide it."""
     return [f"`gpbench report {name}`" for name in dict.fromkeys(part.plan for part in each.claim.parts)]
-
-
-def _verdict(each: Judged) -> str:
-    return ", ".join(filter(None, (each.verdict, each.share)))
 
 
 def _claims(judged: Sequence[Judged]) -> str:

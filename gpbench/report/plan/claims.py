@@ -224,11 +224,15 @@ class Judged:
         return len(self.told) - self.decided
 
     @property
-    def share(self) -> str:
-        """Of how many checks that are decided how many are so: ``9 of 10 (2 undecided)``; empty for a single check."""
+    def counted(self) -> str:
+        """The verdict, and of how many checks that are decided how many are so: ``holds, 9 of 10 (2 undecided)``.
+
+        Without the count where there is but a single check, or none is decided.
+        """
         if self.decided == 0 or self.decided + self.undecided == 1:
-            return ""
-        return f"{self.so} of {self.decided}" + (f" ({self.undecided} undecided)" if self.undecided else "")
+            return self.verdict
+        left = f" ({self.undecided} undecided)" if self.undecided else ""
+        return f"{self.verdict}, {self.so} of {self.decided}{left}"
 
 
 def _keys(checks: Iterable[Check]) -> frozenset[str]:
