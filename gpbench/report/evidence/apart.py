@@ -107,7 +107,9 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
         table, dataset, printed = of.block.table.name, of.block.dataset, of.entries[metric].printed
         large = printed is not None and printed.value is None
         for place, (cause, found) in enumerate(causes, start=1):
-            if cause.speaks_of(name, method=table, dataset=dataset, large=large) and found.verdict != NOT_MEASURED:
+            if found.verdict == NOT_MEASURED:
+                continue
+            if cause.speaks_of(name, method=table, dataset=dataset, metric=metric, large=large):
                 holds = _holds(found, keys[name, of.block.position] if cause.own else None)
                 if holds and cause.instead:
                     place_of = cause.instead_datasets.get(dataset, dataset)

@@ -302,8 +302,8 @@ class Cause:
         That it is so.
     plan : str
         ``PAPER/ITEM`` whose numbers it is to explain.
-    methods, datasets : tuple of str
-        Tables of its [methods] and its data sets; none: all.
+    methods, datasets, metrics : tuple of str
+        Tables of its [methods], its data sets and its metrics; none: all.
     large : bool
         Only those that the paper prints as ``large``.
     own : bool
@@ -320,19 +320,21 @@ class Cause:
     plan: str
     methods: tuple[str, ...]
     datasets: tuple[str, ...]
+    metrics: tuple[str, ...] = ()
     large: bool = False
     own: bool = False
     instead_plan: str = ""
     instead: Mapping[str, str] = field(default_factory=dict, hash=False)
     instead_datasets: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def speaks_of(self, plan: str, *, method: str, dataset: str, large: bool) -> bool:
+    def speaks_of(self, plan: str, *, method: str, dataset: str, metric: str, large: bool) -> bool:
         """Whether a number is one of those that it is to explain."""
         return (
             plan == self.plan
             and (large or not self.large)
             and (not self.methods or method in self.methods)
             and (not self.datasets or dataset in self.datasets)
+            and (not self.metrics or metric in self.metrics)
         )
 
 
@@ -350,7 +352,7 @@ def read_causes() -> tuple[Cause, ...]:
     found = []
     for table in top.array("causes"):
         numbers = table.table("explains")
-        numbers.only(("plan", "methods", "datasets", "large", "own"))
+        numbers.only(("plan", "methods", "datasets", "metrics", "large", "own"))
         plan = numbers.text("plan")
         other = table.table("instead")
         other.only(("plan", "methods", "datasets"))
@@ -363,6 +365,7 @@ def read_causes() -> tuple[Cause, ...]:
                 plan=plan,
                 methods=numbers.texts("methods", ()),
                 datasets=numbers.texts("datasets", ()),
+                metrics=numbers.texts("metrics", ()),
                 large=numbers.flag("large", False),
                 own=numbers.flag("own", False),
                 instead_plan=other.text("plan", plan) if pairs else "",

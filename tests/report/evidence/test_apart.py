@@ -128,8 +128,11 @@ def test_a_number_without_a_cause_is_named_too(plans):
     assert [each.words for each in apart(plans, [])] == ["not known", "not known"]
     assert len(apart_csv(apart(plans, [])).splitlines()) == 3
     assert apart_table([]) == "None."
-    assert not cause("holds", large=True)[0].speaks_of("mine", method="a", dataset="german", large=False)
-    assert cause("holds", large=True)[0].speaks_of("mine", method="a", dataset="german", large=True)
+    number = {"method": "a", "dataset": "german", "metric": "nll"}
+    assert not cause("holds", large=True)[0].speaks_of("mine", **number, large=False)
+    assert cause("holds", large=True)[0].speaks_of("mine", **number, large=True)
+    assert cause("holds", metrics=("nll",))[0].speaks_of("mine", **number, large=False)
+    assert not cause("holds", metrics=("error",))[0].speaks_of("mine", **number, large=False)
 
 
 def test_a_cause_that_puts_a_data_set_in_a_number_s_place_names_the_methods_too(tmp_path, monkeypatch):
@@ -152,6 +155,7 @@ def test_causes_that_ship_speak_of_numbers_of_their_plans():
         assert set(each.methods) <= tables
         assert set(each.instead) <= tables
         assert set(each.datasets) <= set(plan.datasets)
+        assert set(each.metrics) <= set(plan.metrics)
         if each.instead:
             other = find_plan(each.instead_plan)
             assert set(each.instead.values()) <= {method.name for method in other.methods}
