@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells
-    from gpbench.report.plan.claims import Cause, Judged
+    from gpbench.report.plan.claims import Cause, Counterparts, Judged
     from gpbench.report.plan.numbers import BlockNumbers, Entry
 
 __all__ = ["Number", "Tried", "apart", "apart_csv", "apart_table"]
@@ -91,47 +91,54 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
         return json.dumps({**each.block.sweep}, sort_keys=True)
 
     judged = {name: entries_of(found.plan, found.results) for name, found in plans.items() if found.plan.published}
-    entries = {
-        (name, each.block.table.name, each.block.dataset, swept(each), metric): entry
-        for name, blocks in judged.items()
-        for each in blocks
-        for metric, entry in each.entries.items()
+    blocks = {
+        (name, each.block.table.name, each.block.dataset, swept(each)): each
+        for name, found in judged.items()
+        for each in found
     }
-
     keys: defaultdict[tuple[str, tuple[int, int]], set[str]] = defaultdict(set)
     for name in judged:
         for cell in plans[name].results:
             keys[name, cell.shown.position].add(cell.key)
 
-    def tried(name: str, of: BlockNumbers, metric: str) -> Iterator[Tried]:
+    def tried(of: BlockNumbers, name: str, metric: str) -> Iterator[Tried]:
         table, dataset, printed = of.block.table.name, of.block.dataset, of.entries[metric].printed
         large = printed is not None and printed.value is None
+
+        def counterpart(there: Counterparts) -> BlockNumbers | None:
+            return blocks.get((*there.of(table, dataset), swept(of)))
+
         for place, (cause, found) in enumerate(causes, start=1):
             if found.verdict == NOT_MEASURED:
                 continue
             if cause.speaks_of(name, method=table, dataset=dataset, metric=metric, large=large):
-                holds = _holds(found, keys[name, of.block.position] if cause.own else None)
-                if holds and cause.instead:
-                    place_of = cause.instead_datasets.get(dataset, dataset)
-                    other = (cause.instead_plan, cause.instead.get(table, ""), place_of, swept(of), metric)
-                    holds = _within(entries.get(other))
+                holds = _holds(found)
+                if cause.cells is not None:
+                    block = counterpart(cause.cells)
+                    holds = _holds_of(found, keys[cause.cells.plan, block.block.position] if block else set())
+                if holds and cause.instead is not None:
+                    block = counterpart(cause.instead)
+                    holds = _within(block.entries.get(metric) if block else None)
                 yield Tried(place, found, holds)
 
     return [
-        Number(plans[name].plan, each, metric, tuple(tried(name, each, metric)))
-        for name, blocks in judged.items()
-        for each in blocks
+        Number(plans[name].plan, each, metric, tuple(tried(each, name, metric)))
+        for name, found in judged.items()
+        for each in found
         if each.block.table.counted
         for metric, entry in each.entries.items()
         if entry.verdict.word in {LOWER, HIGHER}
     ]
 
 
-def _holds(judged: Judged, own: AbstractSet[str] | None) -> bool | None:
-    """Whether a cause holds as a whole, or by the checks that rest on some cells; None where that is open."""
-    if own is None:
-        return None if judged.verdict == UNDECIDED else judged.verdict.startswith("holds")
-    return True if own & judged.upheld else False if own & judged.denied else None
+def _holds(judged: Judged) -> bool | None:
+    """Whether a cause holds as a whole; None where that is open."""
+    return None if judged.verdict == UNDECIDED else judged.verdict.startswith("holds")
+
+
+def _holds_of(judged: Judged, cells: AbstractSet[str]) -> bool | None:
+    """Whether a cause holds by the checks that rest on some cells; None where that is open."""
+    return True if cells & judged.upheld else False if cells & judged.denied else None
 
 
 def _within(entry: Entry | None) -> bool | None:

@@ -62,6 +62,7 @@ __all__ = [
     "VERDICTS",
     "Cause",
     "Claim",
+    "Counterparts",
     "Judged",
     "Part",
     "claim_display",
@@ -293,6 +294,29 @@ def read_findings() -> tuple[Claim, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Counterparts:
+    """What stands for the numbers of a plan, there or elsewhere.
+
+    Attributes
+    ----------
+    plan : str
+        ``PAPER/ITEM`` that has it.
+    methods : mapping
+        Table of the first plan's [methods] -> the other plan's that stands for it; of any other nothing does.
+    datasets : mapping
+        Data set of the first plan -> the other plan's that stands for it; any other for itself.
+    """
+
+    plan: str
+    methods: Mapping[str, str] = field(hash=False)
+    datasets: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def of(self, method: str, dataset: str) -> tuple[str, str, str]:
+        """Plan, table of its [methods] and data set; an empty table where nothing stands for it."""
+        return self.plan, self.methods.get(method, ""), self.datasets.get(dataset, dataset)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cause:
     """Why some numbers may lie apart from the printed ones, and what the cells say of it.
 
@@ -306,14 +330,10 @@ class Cause:
         Tables of its [methods], its data sets and its metrics; none: all.
     large : bool
         Only those that the paper prints as ``large``.
-    own : bool
-        Each only where the check that rests on its own cells is as the cause says.
-    instead_plan : str
-        The plan whose numbers ought to agree with the printed ones, were it so; empty where it names none.
-    instead : mapping
-        Table of the first plan's [methods] -> the other plan's that stands for it.
-    instead_datasets : mapping
-        Data set of the first plan -> the other plan's that stands for it; any other for itself.
+    cells : Counterparts, optional
+        Each only where the check that rests on these cells is as the cause says.
+    instead : Counterparts, optional
+        The numbers that ought to agree with the printed ones, were it so.
     """
 
     claim: Claim
@@ -322,10 +342,8 @@ class Cause:
     datasets: tuple[str, ...]
     metrics: tuple[str, ...] = ()
     large: bool = False
-    own: bool = False
-    instead_plan: str = ""
-    instead: Mapping[str, str] = field(default_factory=dict, hash=False)
-    instead_datasets: Mapping[str, str] = field(default_factory=dict, hash=False)
+    cells: Counterparts | None = None
+    instead: Counterparts | None = None
 
     def speaks_of(self, plan: str, *, method: str, dataset: str, metric: str, large: bool) -> bool:
         """Whether a number is one of those that it is to explain."""
@@ -352,13 +370,8 @@ def read_causes() -> tuple[Cause, ...]:
     found = []
     for table in top.array("causes"):
         numbers = table.table("explains")
-        numbers.only(("plan", "methods", "datasets", "metrics", "large", "own"))
+        numbers.only(("plan", "methods", "datasets", "metrics", "large"))
         plan = numbers.text("plan")
-        other = table.table("instead")
-        other.only(("plan", "methods", "datasets"))
-        pairs, datasets = other.table("methods"), other.table("datasets")
-        if other and not pairs:
-            raise other.error("[instead] needs the methods that take a number's place", key="methods")
         found.append(
             Cause(
                 claim=_claim(plan.partition("/")[0], table),
@@ -367,17 +380,30 @@ def read_causes() -> tuple[Cause, ...]:
                 datasets=numbers.texts("datasets", ()),
                 metrics=numbers.texts("metrics", ()),
                 large=numbers.flag("large", False),
-                own=numbers.flag("own", False),
-                instead_plan=other.text("plan", plan) if pairs else "",
-                instead={name: pairs.text(name) for name in pairs},
-                instead_datasets={name: datasets.text(name) for name in datasets},
+                cells=_counterparts(table, "cells", plan),
+                instead=_counterparts(table, "instead", plan),
             )
         )
     return tuple(found)
 
 
+def _counterparts(table: TomlTable, key: str, plan: str) -> Counterparts | None:
+    other = table.table(key)
+    if not other:
+        return None
+    other.only(("plan", "methods", "datasets"))
+    methods, datasets = other.table("methods"), other.table("datasets")
+    if not methods:
+        raise other.error(f"[{key}] needs the methods that stand for those of a number", key="methods")
+    return Counterparts(
+        plan=other.text("plan", plan),
+        methods={name: methods.text(name) for name in methods},
+        datasets={name: datasets.text(name) for name in datasets},
+    )
+
+
 def _claim(paper: str, table: TomlTable) -> Claim:
-    table.only(("text", "rule", "explains", "instead", "parts"))
+    table.only(("text", "rule", "explains", "cells", "instead", "parts"))
     parts = []
     for each in table.array("parts"):
         each.only(("plan", "measure", "options"))

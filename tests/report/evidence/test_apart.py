@@ -10,7 +10,7 @@ from gpbench.errors import UsageError
 from gpbench.report.evidence.apart import apart, apart_csv, apart_table
 from gpbench.report.plan import claims
 from gpbench.report.plan.checks import Check
-from gpbench.report.plan.claims import Cause, Claim, Judged, Part, read_causes, unjudged
+from gpbench.report.plan.claims import Cause, Claim, Counterparts, Judged, Part, read_causes, unjudged
 
 PLAN = """
 title = "T"
@@ -42,6 +42,9 @@ def plans(tmp_path, ran):
     return {"mine": ran(PLAN, outcomes, count=2)}
 
 
+OTHER = Counterparts(plan="mine", methods={"a": "other"})
+
+
 def cause(verdict, *, upheld=(), denied=(), **options):
     part = Part(plan="mine", measure="m", options={})
     claim = Claim(paper="p", text=f"so it is: {verdict}", rule="all", parts=(part,))
@@ -55,8 +58,7 @@ def cause(verdict, *, upheld=(), denied=(), **options):
 
 
 def test_a_cause_explains_where_it_holds_and_what_it_puts_instead_agrees(plans):
-    instead = {"instead_plan": "mine", "instead": {"a": "other"}}
-    causes = [cause("does not hold"), cause("holds", **instead), cause("not measured")]
+    causes = [cause("does not hold"), cause("holds", instead=OTHER), cause("not measured")]
     german, magic = apart(plans, causes)
     assert (german.entry.verdict.word, german.words) == ("higher", "2")
     assert magic.words == "not known; not 1, 2"
@@ -83,20 +85,21 @@ def test_what_a_cause_puts_instead_is_of_the_same_swept_value(tmp_path, ran):
         return [{"nll": nll}, {"nll": nll + 0.001}]
 
     plans = {"mine": ran(text, outcomes, count=2)}
-    few, many = apart(plans, [cause("holds", instead_plan="mine", instead={"a": "other"})])
+    few, many = apart(plans, [cause("holds", instead=OTHER)])
     assert (few.words, many.words) == ("1", "not known; not 1")
 
 
 def test_what_a_cause_puts_instead_may_be_of_another_data_set(plans):
-    other = {"instead_plan": "mine", "instead": {"a": "other"}}
-    german, _ = apart(plans, [cause("holds", **other, instead_datasets={"german": "magic"})])
-    straight, _ = apart(plans, [cause("holds", **other)])
+    there = Counterparts(plan="mine", methods={"a": "other"}, datasets={"german": "magic"})
+    german, _ = apart(plans, [cause("holds", instead=there)])
+    straight, _ = apart(plans, [cause("holds", instead=OTHER)])
     assert (german.tried[0].explains, straight.tried[0].explains) == (False, True)
 
 
-def test_a_cause_that_speaks_of_each_number_apart_goes_by_its_own_cells(plans):
-    cells = {cell.dataset: cell for cell in plans["mine"].results if cell.method == "x-gpc"}
-    of = {"own": True, "upheld": [cells["german"]]}
+@pytest.mark.parametrize(("table", "method"), [("a", "x-gpc"), ("other", "svgpc")])
+def test_a_cause_that_speaks_of_each_number_apart_goes_by_the_cells_that_it_names(plans, table, method):
+    cells = {cell.dataset: cell for cell in plans["mine"].results if cell.method == method}
+    of = {"cells": Counterparts(plan="mine", methods={"a": table}), "upheld": [cells["german"]]}
     assert [each.words for each in apart(plans, [cause("holds in part", **of)])] == ["1", "not known"]
     of["denied"] = [cells["magic"]]
     assert [each.words for each in apart(plans, [cause("holds in part", **of)])] == ["1", "not known; not 1"]
@@ -115,12 +118,12 @@ def test_what_takes_a_number_s_place_must_not_lie_apart_too(tmp_path, ran, other
             count=2,
         )
     }
-    german, _ = apart(plan, [cause("holds", instead_plan="mine", instead={"a": "other"})])
+    german, _ = apart(plan, [cause("holds", instead=OTHER)])
     assert german.words == words
 
 
 def test_what_is_undecided_neither_explains_nor_is_ruled_out(plans):
-    (german, _) = apart(plans, [cause("undecided", instead_plan="mine", instead={"a": "other"})])
+    (german, _) = apart(plans, [cause("undecided", instead=OTHER)])
     assert (german.words, [each.explains for each in german.tried]) == ("not known", [None])
 
 
@@ -153,12 +156,12 @@ def test_causes_that_ship_speak_of_numbers_of_their_plans():
         plan = find_plan(each.plan)
         tables = {method.name for method in plan.methods}
         assert set(each.methods) <= tables
-        assert set(each.instead) <= tables
         assert set(each.datasets) <= set(plan.datasets)
         assert set(each.metrics) <= set(plan.metrics)
-        if each.instead:
-            other = find_plan(each.instead_plan)
-            assert set(each.instead.values()) <= {method.name for method in other.methods}
+        for there in filter(None, (each.cells, each.instead)):
+            other = find_plan(there.plan)
+            assert set(there.methods) <= tables
+            assert set(there.methods.values()) <= {method.name for method in other.methods}
             assert other.published, "or nothing there is judged"
-            assert set(each.instead_datasets) <= set(plan.datasets)
-            assert set(each.instead_datasets.values()) <= set(other.datasets)
+            assert set(there.datasets) <= set(plan.datasets)
+            assert set(there.datasets.values()) <= set(other.datasets)
