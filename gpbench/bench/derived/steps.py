@@ -224,16 +224,21 @@ def _inputs(path: Path) -> tuple[str, ...]:
 
 
 def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # as all steps
-    """The test NLL of each finished cell as the code of wenzel2019's authors logs it for X-GPC.
+    """The test NLL and error of each finished cell as the code of wenzel2019's authors logs them.
 
-    Its loop over the rows of a fold asks, in the branch of the negative rows, for the class of the row whose number in
-    the fold is the fold's own number. In folds where that row is positive, negative rows so add nothing to the mean.
-    Its k folds have n // k rows each, and its logarithm of a probability of nought is that of the machine's epsilon.
+    For X-GPC its loop over the rows of a fold asks, in the branch of the negative rows, for the class of the row whose
+    number in the fold is the fold's own number. In folds where that row is positive, negative rows so add nothing to
+    the mean. Its k folds have n // k rows each, and its logarithm of a probability of nought is that of the machine's
+    epsilon. The other methods' NLL is the mean over all rows.
+
+    The class that it predicts is the sign of the probability less one half, and nought where these are equal in double
+    precision: such a row is half an error.
 
     Returns
     -------
     dict
-        For each cell ``KEY/logged`` (): the number; ``KEY/whole`` (): whether all rows count in it.
+        For each cell ``KEY/nll`` and ``KEY/error`` (): the numbers; ``KEY/nll/same`` and ``KEY/error/same`` (): whether
+        all rows count in it, whole.
 
     Raises
     ------
@@ -258,11 +263,16 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
                 f"many as folds at least; {cell.shown.method} on {cell.shown.dataset} has {cell.split.protocol}, "
                 f"probabilities {p.shape}"
             )
-        whole = bool(dataset.y[rows * fold + fold] == 0 or (y == 1).all())
+        whole = bool(cell.method != "x-gpc" or dataset.y[rows * fold + fold] == 0 or (y == 1).all())
         of_class = p[np.arange(len(y)), y]
         loss = -np.log(np.where(of_class <= 0.0, np.finfo(np.float64).eps, of_class))
-        arrays[f"{cell.key}/logged"] = np.array(np.mean(loss if whole else np.where(y == 1, loss, 0.0)))
-        arrays[f"{cell.key}/whole"] = np.array(whole)
+        side = np.sign(p[:, 1] - 0.5)
+        arrays |= {
+            f"{cell.key}/nll": np.array(np.mean(loss if whole else np.where(y == 1, loss, 0.0))),
+            f"{cell.key}/nll/same": np.array(whole),
+            f"{cell.key}/error": np.array(np.mean((1.0 - (2 * y - 1) * side) / 2.0)),
+            f"{cell.key}/error/same": np.array(bool(side.all())),
+        }
     return arrays
 
 

@@ -137,7 +137,7 @@ STEPS = {
         name="logged",
         what="the numbers as they are logged",
         function="gpbench.bench.derived.steps:logged",
-        version=2,
+        version=3,
     ),
     "contraction": Step(
         name="contraction",

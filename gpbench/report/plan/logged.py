@@ -1,4 +1,4 @@
-"""``render = "logged"``: the NLL of all test rows, the one that wenzel2019's authors' code logs, and the printed one.
+"""``render = "logged"``: NLL and error of all test rows, as wenzel2019's authors' code logs them, and as printed.
 
 What that code logs is said in :func:`gpbench.bench.derived.steps.logged`.
 """
@@ -13,6 +13,7 @@ from gpbench.report.files import write_atomically
 from gpbench.report.notes import plan_notes
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.pictured import logged_of
+from gpbench.report.plan.table import HEADS
 from gpbench.report.tables.lines import head_words
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, write_tables
 from gpbench.report.text import csv_text
@@ -32,17 +33,19 @@ __all__ = ["LoggedRow", "displays", "logged_rows", "render"]
 
 @dataclass(frozen=True)
 class LoggedRow:
-    """A method's NLL on a data set, in three ways.
+    """A method's NLL or error on a data set, in three ways.
 
     Attributes
     ----------
     dataset, method : str
         Labels.
-    splits, whole : int
-        Folds that ended well, and those of them in which all test rows are logged.
+    metric : str
+        ``nll`` or ``error``.
+    splits, same : int
+        Folds that ended well, and those of them in which all test rows are logged, whole.
     note : str
         Of :attr:`gpbench.report.plan.numbers.BlockNumbers.note`: what failed, is missing or was cut short.
-    nll, nll_sd : float or None
+    mean, sd : float or None
         Mean and standard deviation over folds, of all test rows.
     logged, logged_sd : float or None
         The same as it is logged.
@@ -52,11 +55,12 @@ class LoggedRow:
 
     dataset: str
     method: str
+    metric: str
     splits: int
-    whole: int
+    same: int
     note: str
-    nll: float | None
-    nll_sd: float | None
+    mean: float | None
+    sd: float | None
     logged: float | None
     logged_sd: float | None
     printed: str
@@ -86,28 +90,28 @@ def displays(found: PlanCells) -> list[Display]:
 
 
 def logged_rows(found: PlanCells, arrays: Mapping[str, npt.NDArray[np.generic]]) -> list[LoggedRow]:
-    """A row for each data set and method of which there are cells, in the plan's order."""
+    """A row for each data set, method and metric of which there are cells, in the plan's order."""
     rows = []
     for each in entries_of(found.plan, found.results):
         cells = [cell for cell in found.results if cell.shown.position == each.block.position]
         finished = [cell for cell in cells if cell.finished]
-        if not cells:
-            continue
-        entry, logged = each.entries.get("nll"), logged_of(arrays, finished)
-        rows.append(
-            LoggedRow(
-                dataset=cells[0].shown.dataset,
-                method=cells[0].shown.method,
-                splits=len(finished),
-                whole=logged.whole,
-                note=each.note,
-                nll=logged.of_all["mean"],
-                nll_sd=logged.of_all["sd"],
-                logged=logged.of_logged["mean"],
-                logged_sd=logged.of_logged["sd"],
-                printed="" if entry is None or entry.printed is None else entry.printed.text,
+        for metric in found.plan.metrics if cells else ():
+            entry, logged = each.entries.get(metric), logged_of(arrays, finished, metric)
+            rows.append(
+                LoggedRow(
+                    dataset=cells[0].shown.dataset,
+                    method=cells[0].shown.method,
+                    metric=metric,
+                    splits=len(finished),
+                    same=logged.same,
+                    note=each.note,
+                    mean=logged.of_all["mean"],
+                    sd=logged.of_all["sd"],
+                    logged=logged.of_logged["mean"],
+                    logged_sd=logged.of_logged["sd"],
+                    printed="" if entry is None or entry.printed is None else entry.printed.text,
+                )
             )
-        )
     return rows
 
 
@@ -115,15 +119,16 @@ def _display(plan: Plan, rows: Sequence[LoggedRow]) -> Display:
     lines = []
     for row in rows:
         count = str(row.splits) + (f" ({row.note})" if row.note else "")
-        numbers = (_words(row.nll, row.nll_sd), _words(row.logged, row.logged_sd), row.printed or NONE)
-        lines.append(Line((row.dataset, row.method, count, str(row.whole), *numbers), ()))
+        numbers = (_words(row.mean, row.sd), _words(row.logged, row.logged_sd), row.printed or NONE)
+        head = HEADS.get(row.metric, row.metric)
+        lines.append(Line((row.dataset, row.method, head, count, str(row.same), *numbers), ()))
     return Display(
-        word_heads=("data set", "method", "folds", "of which all rows", "NLL", "NLL as logged", "printed"),
+        word_heads=("data set", "method", "", "folds", "of which the same", "of all rows", "as logged", "printed"),
         number_heads=(),
         lines=tuple(lines),
         best="",
         notes=("Means ± one standard deviation over folds." if rows else "No cells.", *plan_notes(plan)),
-        keys=3,
+        keys=4,
     )
 
 

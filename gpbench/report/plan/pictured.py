@@ -243,40 +243,39 @@ def _distance(arrays: Arrays, cell: PlanResult, quantity: str) -> float:
     return float(arrays[quantity][_row(arrays, cell), 1])
 
 
-def logged_as_printed(found: PlanCells, *, method: str) -> list[Check]:
+def logged_as_printed(found: PlanCells, *, method: str, metric: str = "nll") -> list[Check]:
     """Mean and standard deviation over folds lie nearer to the printed ones as they are logged than of all rows.
 
-    Logged as :func:`gpbench.bench.derived.steps.logged` says. Where every fold logs all rows, or ours may not be set
-    beside what is printed, nothing is decided.
+    Logged as :func:`gpbench.bench.derived.steps.logged` says. Where that changes neither by half a unit of the printed
+    number's last digit, or ours may not be set beside it, nothing is decided.
     """
     arrays = _arrays(found)
     if arrays is None:
         return _absent(found)
-    entries = {each.block.position: each.entries.get("nll") for each in entries_of(found.plan, found.results)}
+    entries = {each.block.position: each.entries.get(metric) for each in entries_of(found.plan, found.results)}
     checks = []
     for group in each_group(found, (method,)):
         if gap := missing(group):
             checks.append(gap)
             continue
         cells = group.cells[method]
-        entry, logged = entries[cells[0].shown.position], logged_of(arrays, cells)
+        entry, logged = entries[cells[0].shown.position], logged_of(arrays, cells, metric)
         if entry is None or entry.printed is None or entry.printed.value is None or entry.printed.spread is None:
             continue
         every, some = logged.of_all, logged.of_logged
         words = f"{group.label}: {shown(every['mean'])} ± {shown(every['sd'])}"
         words += f", as logged {shown(some['mean'])} ± {shown(some['sd'])}"
-        nearer = [
-            _is_nearer(some["mean"], every["mean"], entry.beside),
-            _is_nearer(some["sd"], every["sd"], entry.printed.spread),
+        pairs = [(some["mean"], every["mean"], entry.beside), (some["sd"], every["sd"], entry.printed.spread)]
+        known = [
+            (one, other, value)
+            for one, other, value in pairs
+            if one is not None and other is not None and value is not None
         ]
-        differs = logged.whole < len(cells)  # by more than the rounding of what is kept
-        holds = all(nearer) if differs and None not in nearer else None
+        differs = any(abs(one - other) >= 0.5 * entry.printed.unit for one, other, _ in known)
+        nearer = all(abs(one - value) < abs(other - value) for one, other, value in known)
+        holds = nearer if differs and len(known) == len(pairs) else None
         checks.append(Check(f"{words}, printed {entry.printed.text}", holds, cells))
     return checks
-
-
-def _is_nearer(first: float | None, second: float | None, value: float | None) -> bool | None:
-    return None if first is None or second is None or value is None else abs(first - value) < abs(second - value)
 
 
 def _finite(value: float) -> float | None:
@@ -284,19 +283,19 @@ def _finite(value: float) -> float | None:
 
 
 class Logged(NamedTuple):
-    """Statistics over folds of the NLL of all rows and of the one that is logged; in how many folds all are logged."""
+    """Statistics over folds of a metric of all rows and of what is logged; in how many folds both are the same."""
 
     of_all: Statistics
     of_logged: Statistics
-    whole: int
+    same: int
 
 
-def logged_of(arrays: Arrays, cells: Sequence[PlanResult]) -> Logged:
-    """What some finished cells and the arrays of ``render = "logged"`` say."""
+def logged_of(arrays: Arrays, cells: Sequence[PlanResult], metric: str) -> Logged:
+    """What some finished cells and the arrays of ``render = "logged"`` say of ``nll`` or ``error``."""
     return Logged(
-        statistics([value_of(cell, "nll") for cell in cells]),
-        statistics([_finite(float(arrays[f"{cell.key}/logged"])) for cell in cells]),
-        sum(bool(arrays[f"{cell.key}/whole"]) for cell in cells),
+        statistics([value_of(cell, metric) for cell in cells]),
+        statistics([_finite(float(arrays[f"{cell.key}/{metric}"])) for cell in cells]),
+        sum(bool(arrays[f"{cell.key}/{metric}/same"]) for cell in cells),
     )
 
 

@@ -279,7 +279,7 @@ render = "logged"
 kernel = "se"
 max_iterations = 5
 inducing = 4
-[methods.klsp]
+[methods.x-gpc]
 """
 
 
@@ -297,11 +297,44 @@ def test_likelihoods_are_logged_as_by_the_code_of_wenzel2019(run, config):
                 logged[j] = np.log(p)
             elif asked == 0:
                 logged[j] = np.log(1.0 - p)
-        assert arrays[f"{cell.key}/logged"] == pytest.approx(-logged.mean(), rel=1e-12)
-        assert arrays[f"{cell.key}/whole"] == (asked == 0)
-        whole = arrays[f"{cell.key}/logged"] == pytest.approx(cell.metrics["nll"], rel=1e-9)
+        assert arrays[f"{cell.key}/nll"] == pytest.approx(-logged.mean(), rel=1e-12)
+        assert arrays[f"{cell.key}/nll/same"] == (asked == 0)
+        whole = arrays[f"{cell.key}/nll"] == pytest.approx(cell.metrics["nll"], rel=1e-9)
         assert whole == (asked == 0)
-    assert len({bool(arrays[f"{cell.key}/whole"]) for cell in found.results}) == 2  # the case has folds of both kinds
+    kinds = {bool(arrays[f"{cell.key}/nll/same"]) for cell in found.results}
+    assert kinds == {True, False}, "the case has folds of both kinds"
+
+
+def test_a_rival_s_likelihood_is_logged_whole(run, config):
+    found = run(LOGGED.replace("x-gpc", "svgpc"))
+    derive(found, config)
+    arrays = stored_arrays(found)
+    for cell in found.results:
+        assert arrays[f"{cell.key}/nll/same"]
+        assert arrays[f"{cell.key}/nll"] == pytest.approx(cell.metrics["nll"], rel=1e-9)
+
+
+def test_a_probability_of_one_half_is_half_an_error_as_logged(run, config, monkeypatch):
+    found = run(LOGGED)
+    arrays = Store.arrays
+    halves = {cell.key: place for place, cell in enumerate(found.results)}  # rows at one half: none in the first fold
+
+    def even(store, key, **options):
+        own = arrays(store, key, **options)
+        p, y = own["test_probabilities"].copy(), own["y_test"]
+        p[np.arange(len(y)), y] = 0.9  # right in all rows, then undecided in some
+        p[np.arange(len(y)), 1 - y] = 0.1
+        p[: halves[key]] = 0.5
+        return own | {"test_probabilities": p}
+
+    with monkeypatch.context() as inside:
+        inside.setattr(Store, "arrays", even)
+        derive(found, config)
+    for cell, place in zip(found.results, range(4), strict=True):
+        own = stored_arrays(found)
+        rows = len(found.store.arrays(cell.key)["y_test"])
+        assert own[f"{cell.key}/error"] == pytest.approx(0.5 * place / rows, rel=1e-12)
+        assert own[f"{cell.key}/error/same"] == (place == 0)
 
 
 def test_a_fold_without_negative_rows_is_logged_whole(run, config, tmp_path):
@@ -312,8 +345,8 @@ def test_a_fold_without_negative_rows_is_logged_whole(run, config, tmp_path):
     derive(found, config)
     arrays, last = stored_arrays(found), found.results[-1]
     assert found.store.arrays(last.key)["y_test"].all()
-    assert arrays[f"{last.key}/whole"]
-    assert arrays[f"{last.key}/logged"] == pytest.approx(last.metrics["nll"], rel=1e-6)
+    assert arrays[f"{last.key}/nll/same"]
+    assert arrays[f"{last.key}/nll"] == pytest.approx(last.metrics["nll"], rel=1e-6)
 
 
 def test_a_probability_that_is_no_number_is_no_number_as_logged(run, config, monkeypatch):
@@ -329,7 +362,7 @@ def test_a_probability_that_is_no_number_is_no_number_as_logged(run, config, mon
     with monkeypatch.context() as inside:
         inside.setattr(Store, "arrays", broken)
         derive(found, config)
-    one, other, *_ = (stored_arrays(found)[f"{cell.key}/logged"] for cell in found.results)
+    one, other, *_ = (stored_arrays(found)[f"{cell.key}/nll"] for cell in found.results)
     assert np.isnan(one)
     assert np.isfinite(other)
 
