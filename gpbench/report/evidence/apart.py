@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpbench.report.plan.claims import NOT_MEASURED
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.table import HEADS, cell_words
-from gpbench.report.plan.verdicts import DECIDED, HIGHER, LOWER, UNDECIDED
+from gpbench.report.plan.verdicts import HIGHER, LOWER, UNDECIDED
 from gpbench.report.text import csv_text, escape_markdown
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
                     holds = _holds_of(found, keys[cause.cells.plan, block.block.position] if block else set())
                 if holds and cause.instead is not None:
                     block = counterpart(cause.instead)
-                    holds = _within(block.entries.get(metric) if block else None)
+                    entry = block.entries.get(metric) if block else None
+                    holds = entry.within if entry else None
                 yield Tried(place, found, holds)
 
     return [
@@ -139,15 +140,6 @@ def _holds(judged: Judged) -> bool | None:
 def _holds_of(judged: Judged, cells: AbstractSet[str]) -> bool | None:
     """Whether a cause holds by the checks that rest on some cells; None where that is open."""
     return True if cells & judged.upheld else False if cells & judged.denied else None
-
-
-def _within(entry: Entry | None) -> bool | None:
-    """Whether a number lies within the tolerance of the printed one, however wide; None where nothing is judged."""
-    if entry is None or entry.printed is None or entry.verdict.word not in {*DECIDED, UNDECIDED}:
-        return None
-    if entry.verdict.word == UNDECIDED and (entry.error is None or entry.printed.spread is None):
-        return None
-    return entry.verdict.word not in {LOWER, HIGHER}
 
 
 def apart_table(numbers: Sequence[Number]) -> str:

@@ -110,8 +110,8 @@ def nearer_printed(
     """Of two tables of [methods] the first's number lies nearer to the printed one, where the two are told apart.
 
     The interval of their difference tells them apart: of the paired differences, or of means where they have other
-    splits. Where nothing is printed for both, or ``large``, there is no check; nothing is decided where one of them is
-    of other data, or of a part of folds in file order.
+    splits. Where nothing is printed for both, or ``large``, there is no check; nothing is decided where both lie within
+    the tolerance of the printed number, or one of them is of other data, or of a part of folds in file order.
     """
     entries = {each.block.position: each.entries.get(metric) for each in entries_of(found.plan, found.results)}
     checks = []
@@ -140,7 +140,8 @@ def nearer_printed_on(
 ) -> list[Check]:
     """A number that is printed for one of two data sets, which one is open, lies nearer to ours on the first of them.
 
-    Asked where the interval of the difference of the two means tells them apart.
+    Asked where the interval of the difference of the two means tells them apart, and not both lie within the tolerance
+    of the printed number.
     """
     sides = [
         {each.label: each for each in _printed(found, methods, metric=metric, datasets=[dataset], at=at)}
@@ -163,8 +164,13 @@ def nearer_printed_on(
 
 
 def _nearer(one: Entry, other: Entry) -> bool | None:
-    """Whether the first number lies nearer to what is printed for it; None where one is missing or not comparable."""
+    """Whether the first number lies nearer to what is printed for it; None where that says nothing.
+
+    That is where one is missing or not comparable, and where both are as near as a number can be asked to be.
+    """
     if one.centre is None or other.centre is None or one.beside is None or other.beside is None:
+        return None
+    if one.within and other.within and one.printed == other.printed:
         return None
     return abs(one.centre - one.beside) < abs(other.centre - one.beside)
 

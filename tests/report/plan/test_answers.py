@@ -124,6 +124,10 @@ def test_which_of_two_lies_nearer_to_what_is_printed_where_they_are_told_apart(b
     assert german.holds is False
     german, _ = answers.nearer_printed(bench({("german", "a"): near, ("german", "b"): wide}), **pair)
     assert german.holds is None
+    within = {("german", "a"): (0.501, 0.502, 0.501, 0.502), ("german", "b"): (0.505, 0.506, 0.505, 0.506)}
+    assert answers.nearer_printed(bench(within), **pair)[0].holds is True, "another number is printed for b"
+    german, _ = answers.nearer_printed(bench(within, PLAN.replace('"B"', '"A"')), **pair)
+    assert german.holds is None, "told apart, and both as near as a printed number can be asked for"
     part = {("german", "a"): near[:3], ("german", "b"): far[:3]}
     assert answers.nearer_printed(bench(part), **pair)[0].holds is True
     in_order = bench(part, PLAN.replace("holdout:0.1*4", "contiguous:4"))
