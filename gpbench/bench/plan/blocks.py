@@ -171,7 +171,7 @@ def _block(plan: Plan, dataset: str, table: PlanMethod, values: Mapping[str, Any
         limits=limits,
         split=split,
         seed=plan.seed,
-        scaling=plan.scaling,
+        scaling=table.scaling or plan.scaling,
         splits=min(caps, default=None),
         planned=planned,
         origin=_origin(plan, table, dataset, values, limits=limits, settings=settings),

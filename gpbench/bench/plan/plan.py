@@ -83,7 +83,7 @@ class PlanMethod:
         Its own; values as they stand in the file.
     limits : mapping
         In place of the plan's, by name.
-    split : str or None
+    split, scaling : str or None
         In place of the plan's.
     counted : bool
         Whether its verdicts count in the table's share of agreement.
@@ -96,6 +96,7 @@ class PlanMethod:
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     limits: Mapping[str, Any] = field(default_factory=dict, hash=False)
     split: str | None = None
+    scaling: str | None = None
     counted: bool = True
 
 

@@ -39,7 +39,7 @@ _KEYS = (
     "centre", "spread", "render", "metrics", "published", "defaults", "methods", "sweep", "figure", "overrides",
     "quick", "files",
 )  # fmt: skip
-_METHOD_KEYS = ("method", "label", "printed", "limits", "split", "counted")
+_METHOD_KEYS = ("method", "label", "printed", "limits", "split", "scaling", "counted")
 _FILE_KEYS = ("target", "task", "impute", "missing", "drop", "header", "file_format")
 _LIMITS = tuple(each.name for each in fields(Limits))
 
@@ -252,6 +252,7 @@ def _method(name: str, table: TomlTable) -> PlanMethod:
         settings=settings,
         limits=dict(table.table("limits")),
         split=table.text("split", None),
+        scaling=table.text("scaling", None, among=SCALINGS),
         counted=table.flag("counted", True),
     )
 

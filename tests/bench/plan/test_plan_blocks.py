@@ -76,7 +76,7 @@ def test_later_lines_win(tmp_path):
         HEAD + 'limits = { seconds = 9, iterations = 900 }\nsplit = "folds:4"\nsplits = 3\n'
         "[defaults]\nnoise = 0.1\nvariance = 2\nlengthscale = 3\n"
         "[methods.x-gpc]\nvariance = 4\nlimits = { iterations = 500 }\n"
-        '[methods.svgpc]\nsplit = "folds:5"\nmax_iterations = 70\n'
+        '[methods.svgpc]\nsplit = "folds:5"\nscaling = "none"\nmax_iterations = 70\n'
         "[overrides.german]\nsplits = 2\nlimits = { seconds = 5 }\n"
         "settings = { noise = 0.3, svgpc = { noise = 0.4 } }\n"
     )
@@ -91,6 +91,7 @@ def test_later_lines_win(tmp_path):
     assert [(block.split, block.splits) for block in (first, second, third)] == [
         ("folds:4", 2), ("folds:5", 2), ("folds:4", 3),
     ]  # fmt: skip
+    assert [block.scaling for block in (first, second, third, fourth)] == ["standard", "none", "standard", "none"]
 
 
 def test_a_task_that_a_method_cannot_do_is_refused(tmp_path):
