@@ -125,7 +125,8 @@ def nearer_printed(
                 continue
             nearer = _nearer(one, other)
             holds = nearer if nearer is not None and _told_apart(group, first, second, metric) else None
-            words = f"{group.label}: {first} {shown(one.centre)}, {second} {shown(other.centre)}"
+            where = group.label if metric == "nll" else f"{group.label}, {metric}"
+            words = f"{where}: {first} {shown(one.centre)}, {second} {shown(other.centre)}"
             checks.append(Check(f"{words}, printed {one.printed.text}", holds, group.all()))
     return checks
 

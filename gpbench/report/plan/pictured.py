@@ -263,7 +263,8 @@ def logged_as_printed(found: PlanCells, *, method: str, metric: str = "nll") -> 
         if entry is None or entry.printed is None or entry.printed.value is None or entry.printed.spread is None:
             continue
         every, some = logged.of_all, logged.of_logged
-        words = f"{group.label}: {shown(every['mean'])} ± {shown(every['sd'])}"
+        where = group.label if metric == "nll" else f"{group.label}, {metric}"
+        words = f"{where}: {shown(every['mean'])} ± {shown(every['sd'])}"
         words += f", as logged {shown(some['mean'])} ± {shown(some['sd'])}"
         pairs = [(some["mean"], every["mean"], entry.beside), (some["sd"], every["sd"], entry.printed.spread)]
         known = [
