@@ -226,10 +226,10 @@ def _inputs(path: Path) -> tuple[str, ...]:
 def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # as all steps
     """The test NLL and error of each finished cell as the code of wenzel2019's authors logs them.
 
-    For X-GPC its loop over the rows of a fold asks, in the branch of the negative rows, for the class of the row whose
-    number in the fold is the fold's own number. In folds where that row is positive, negative rows so add nothing to
-    the mean. Its k folds have n // k rows each, and its logarithm of a probability of nought is that of the machine's
-    epsilon. The other methods' NLL is the mean over all rows.
+    That is of X-GPC and SVGPC. For X-GPC its loop over the rows of a fold asks, in the branch of the negative rows, for
+    the class of the row whose number in the fold is the fold's own number. In folds where that row is positive,
+    negative rows so add nothing to the mean. Its k folds have n // k rows each, and its logarithm of a probability of
+    nought is that of the machine's epsilon. SVGPC's NLL is the mean over all rows.
 
     The class that it predicts is the sign of the probability less one half, and nought where these are equal in double
     precision: such a row is half an error.
@@ -243,13 +243,16 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
     Raises
     ------
     UsageError
-        A cell has more classes, or other test rows than a whole block in file order, or fewer than there are folds.
+        A cell is of another method, or has more classes, or other test rows than a whole block in file order, or fewer
+        than there are folds.
     DataError
         The data set cannot be had.
     StoreError
         The predictions cannot be read.
     """
     arrays: Arrays = {}
+    if others := sorted({cell.method for cell in found.results} - {"x-gpc", "svgpc"}):
+        raise UsageError(f"{found.plan.path}: render = 'logged' knows how x-gpc and svgpc are logged; got {others[0]}")
     for cell in (each for each in found.results if each.finished):
         own = found.store.arrays(cell.key, names=("test_probabilities", "y_test"), digest=cell.arrays_sha256)
         p, y = own.get("test_probabilities", np.empty(0)), own["y_test"]
@@ -271,7 +274,7 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
             f"{cell.key}/nll": np.array(np.mean(loss if whole else np.where(y == 1, loss, 0.0))),
             f"{cell.key}/nll/same": np.array(whole),
             f"{cell.key}/error": np.array(np.mean((1.0 - (2 * y - 1) * side) / 2.0)),
-            f"{cell.key}/error/same": np.array(bool(side.all())),
+            f"{cell.key}/error/same": np.array(bool((np.abs(side) == 1.0).all())),
         }
     return arrays
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpbench.report.plan.claims import NOT_MEASURED
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.table import HEADS, cell_words
-from gpbench.report.plan.verdicts import HIGHER, LOWER, UNDECIDED
+from gpbench.report.plan.verdicts import CUT_SHORT, HIGHER, LOWER, UNDECIDED
 from gpbench.report.text import csv_text, escape_markdown
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def apart(plans: Mapping[str, PlanCells], causes: Sequence[tuple[Cause, Judged]]
                 if holds and cause.instead is not None:
                     block = counterpart(cause.instead)
                     entry = block.entries.get(metric) if block else None
-                    holds = entry.within if entry else None
+                    holds = entry.verdict.within if entry and entry.verdict.word != CUT_SHORT else None
                 yield Tried(place, found, holds)
 
     return [

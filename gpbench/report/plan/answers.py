@@ -125,8 +125,7 @@ def nearer_printed(
                 continue
             nearer = _nearer(one, other)
             holds = nearer if nearer is not None and _told_apart(group, first, second, metric) else None
-            where = group.label if metric == "nll" else f"{group.label}, {metric}"
-            words = f"{where}: {first} {shown(one.centre)}, {second} {shown(other.centre)}"
+            words = f"{group.label_of(metric)}: {first} {shown(one.centre)}, {second} {shown(other.centre)}"
             checks.append(Check(f"{words}, printed {one.printed.text}", holds, group.all()))
     return checks
 
@@ -171,7 +170,7 @@ def _nearer(one: Entry, other: Entry) -> bool | None:
     """
     if one.centre is None or other.centre is None or one.beside is None or other.beside is None:
         return None
-    if one.within and other.within and one.printed == other.printed:
+    if one.verdict.within and other.verdict.within and one.printed == other.printed:
         return None
     return abs(one.centre - one.beside) < abs(other.centre - one.beside)
 

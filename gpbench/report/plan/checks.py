@@ -90,6 +90,10 @@ class Group:
         """Every cell."""
         return tuple(cell for own in self.cells.values() for cell in own)
 
+    def label_of(self, metric: str) -> str:
+        """The label, and which metric where that is not the NLL."""
+        return self.label if metric == "nll" else f"{self.label}, {metric}"
+
 
 @lru_cache(maxsize=64)
 def blocks_of(plan: Plan) -> tuple[Block, ...]:

@@ -123,7 +123,7 @@ def _display(plan: Plan, rows: Sequence[LoggedRow]) -> Display:
         head = HEADS.get(row.metric, row.metric)
         lines.append(Line((row.dataset, row.method, head, count, str(row.same), *numbers), ()))
     return Display(
-        word_heads=("data set", "method", "", "folds", "of which the same", "of all rows", "as logged", "printed"),
+        word_heads=("data set", "method", "metric", "folds", "all rows whole", "of all rows", "as logged", "printed"),
         number_heads=(),
         lines=tuple(lines),
         best="",

@@ -15,18 +15,7 @@ from gpbench.bench.plan.blocks import Block, blocks
 from gpbench.data.splits import Protocol
 from gpbench.report.groups import is_cut_short, processors_of
 from gpbench.report.plan.published import find_printed, read_published
-from gpbench.report.plan.verdicts import (
-    DECIDED,
-    FAILED,
-    HIGHER,
-    LOWER,
-    NOT_COMPARABLE,
-    NOT_RUN,
-    UNDECIDED,
-    Evidence,
-    Verdict,
-    judge,
-)
+from gpbench.report.plan.verdicts import FAILED, NOT_COMPARABLE, NOT_RUN, Evidence, Verdict, judge
 from gpbench.report.tables.summary import statistics, value_of
 
 if TYPE_CHECKING:
@@ -65,15 +54,6 @@ class Entry:
         if self.printed is None or self.verdict.word in {NOT_COMPARABLE, NOT_RUN, FAILED}:
             return None
         return self.printed.value
-
-    @property
-    def within(self) -> bool | None:
-        """Whether ours lies within the tolerance of the printed number, however wide; None where nothing is judged."""
-        if self.printed is None or self.verdict.word not in {*DECIDED, UNDECIDED}:
-            return None
-        if self.verdict.word == UNDECIDED and (self.error is None or self.printed.spread is None):
-            return None
-        return self.verdict.word not in {LOWER, HIGHER}
 
 
 @dataclass(frozen=True)

@@ -243,18 +243,20 @@ def _distance(arrays: Arrays, cell: PlanResult, quantity: str) -> float:
     return float(arrays[quantity][_row(arrays, cell), 1])
 
 
-def logged_as_printed(found: PlanCells, *, method: str, metric: str = "nll") -> list[Check]:
+def logged_as_printed(
+    found: PlanCells, *, method: str, metric: str = "nll", datasets: Sequence[str] | None = None
+) -> list[Check]:
     """Mean and standard deviation over folds lie nearer to the printed ones as they are logged than of all rows.
 
-    Logged as :func:`gpbench.bench.derived.steps.logged` says. Where that changes neither by half a unit of the printed
-    number's last digit, or ours may not be set beside it, nothing is decided.
+    Logged as :func:`gpbench.bench.derived.steps.logged` says. Asked of what that changes by half a unit of the printed
+    number's last digit; where it changes neither, or ours may not be set beside it, nothing is decided.
     """
     arrays = _arrays(found)
     if arrays is None:
         return _absent(found)
     entries = {each.block.position: each.entries.get(metric) for each in entries_of(found.plan, found.results)}
     checks = []
-    for group in each_group(found, (method,)):
+    for group in each_group(found, (method,), datasets=datasets):
         if gap := missing(group):
             checks.append(gap)
             continue
@@ -263,8 +265,7 @@ def logged_as_printed(found: PlanCells, *, method: str, metric: str = "nll") -> 
         if entry is None or entry.printed is None or entry.printed.value is None or entry.printed.spread is None:
             continue
         every, some = logged.of_all, logged.of_logged
-        where = group.label if metric == "nll" else f"{group.label}, {metric}"
-        words = f"{where}: {shown(every['mean'])} ± {shown(every['sd'])}"
+        words = f"{group.label_of(metric)}: {shown(every['mean'])} ± {shown(every['sd'])}"
         words += f", as logged {shown(some['mean'])} ± {shown(some['sd'])}"
         pairs = [(some["mean"], every["mean"], entry.beside), (some["sd"], every["sd"], entry.printed.spread)]
         known = [
@@ -272,9 +273,12 @@ def logged_as_printed(found: PlanCells, *, method: str, metric: str = "nll") -> 
             for one, other, value in pairs
             if one is not None and other is not None and value is not None
         ]
-        differs = any(abs(one - other) >= 0.5 * entry.printed.unit for one, other, _ in known)
-        nearer = all(abs(one - value) < abs(other - value) for one, other, value in known)
-        holds = nearer if differs and len(known) == len(pairs) else None
+        nearer = [
+            abs(one - value) < abs(other - value)
+            for one, other, value in known
+            if abs(one - other) >= 0.5 * entry.printed.unit
+        ]
+        holds = all(nearer) if nearer and len(known) == len(pairs) else None
         checks.append(Check(f"{words}, printed {entry.printed.text}", holds, cells))
     return checks
 

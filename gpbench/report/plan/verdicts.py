@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -94,10 +94,13 @@ class Verdict:
         One of those in the module's table; empty where there is nothing to judge.
     why : str
         What a reader must know of it: why nothing is compared, or how many of the splits it rests on.
+    within : bool or None
+        Whether ours lies within the tolerance, however wide, and cut short or not; None where that is not known.
     """
 
     word: str
     why: str = ""
+    within: bool | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.word, self.why)))
@@ -172,34 +175,34 @@ def judge(printed: Printed | None, ours: Evidence, *, paper: str) -> Verdict:
         return Verdict(FAILED, f"{ours.failed} of {ours.failed + ours.finished} splits")
     if ours.in_order and ours.part:
         return Verdict(NOT_COMPARABLE, f"{ours.part} in file order")
+    printed_se = printed_error(paper, printed.spread)
+    within = _within(printed, ours, printed_se)
     if ours.cut:
-        return Verdict(CUT_SHORT, f"{ours.cut} of {ours.finished} splits")
+        return Verdict(CUT_SHORT, f"{ours.cut} of {ours.finished} splits", within)
     if ours.centre is None or not math.isfinite(ours.centre):
         return Verdict(NOT_COMPARABLE, "no finite number of ours")
-    printed_se = printed_error(paper, printed.spread)
-    word = _decision(printed, ours.centre, ours.error, printed_se)
-    wide = word == UNDECIDED and printed_se is not None and _is_large(_tolerance(printed, 0.0, printed_se), printed)
-    return Verdict(word, ", ".join(filter(None, [PRINTED_TOO_WIDE if wide else "", ours.part])))
+    if within is False:
+        word = LOWER if printed.value is None or ours.centre < printed.value else HIGHER
+    else:
+        word = AGREES if within and not _is_large(_tolerance(printed, ours.error, printed_se), printed) else UNDECIDED
+    wide = word == UNDECIDED and printed_se is not None and _is_large(_tolerance(printed, None, printed_se), printed)
+    return Verdict(word, ", ".join(filter(None, [PRINTED_TOO_WIDE if wide else "", ours.part])), within)
 
 
-def _decision(printed: Printed, centre: float, error: float | None, printed_se: float | None) -> str:
-    """The word on a number that may be compared."""
-    if error is None:
-        return UNDECIDED
+def _within(printed: Printed, ours: Evidence, printed_se: float | None) -> bool | None:
+    """Whether ours lies within the tolerance of the printed number, however wide; None where one is not known."""
+    if ours.centre is None or not math.isfinite(ours.centre) or ours.error is None:
+        return None
     if printed.value is None:
-        return AGREES if centre > _LARGE else LOWER
+        return ours.centre > _LARGE
     if printed_se is None:
-        return UNDECIDED
-    tolerance = _tolerance(printed, error, printed_se)
-    excess = centre - printed.value
+        return None
     # A number that is printed to two digits stands in binary only roughly: what lies on the edge is within.
-    if abs(excess) > tolerance * (1.0 + 1e-9):
-        return LOWER if excess < 0 else HIGHER
-    return UNDECIDED if _is_large(tolerance, printed) else AGREES
+    return abs(ours.centre - printed.value) <= _tolerance(printed, ours.error, printed_se) * (1.0 + 1e-9)
 
 
-def _tolerance(printed: Printed, error: float, printed_se: float) -> float:
-    return 2.0 * math.hypot(error, printed_se) + 0.5 * printed.unit
+def _tolerance(printed: Printed, error: float | None, printed_se: float | None) -> float:
+    return 2.0 * math.hypot(error or 0.0, printed_se or 0.0) + 0.5 * printed.unit
 
 
 def _is_large(tolerance: float, printed: Printed) -> bool:

@@ -314,6 +314,12 @@ def test_a_rival_s_likelihood_is_logged_whole(run, config):
         assert arrays[f"{cell.key}/nll"] == pytest.approx(cell.metrics["nll"], rel=1e-9)
 
 
+def test_how_another_method_is_logged_is_not_known(run, config):
+    found = run(LOGGED.replace("x-gpc", "klsp"))
+    with pytest.raises(UsageError, match="knows how x-gpc and svgpc are logged; got klsp"):
+        derive(found, config)
+
+
 def test_a_probability_of_one_half_is_half_an_error_as_logged(run, config, monkeypatch):
     found = run(LOGGED)
     arrays = Store.arrays

@@ -161,6 +161,7 @@ def test_causes_that_ship_speak_of_numbers_of_their_plans():
         for there in filter(None, (each.cells, each.instead)):
             other = find_plan(there.plan)
             assert set(there.methods) <= tables
+            assert set(each.methods) <= set(there.methods), "or a number that is to be explained never is"
             assert set(there.methods.values()) <= {method.name for method in other.methods}
             assert other.published, "or nothing there is judged"
             assert set(there.datasets) <= set(plan.datasets)

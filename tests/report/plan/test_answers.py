@@ -102,6 +102,9 @@ def test_which_of_two_data_sets_lies_nearer_to_what_is_printed_where_they_are_to
     assert farther.holds is False
     close, _ = answers.nearer_printed_on(bench({("german", "a"): wide, ("magic", "a"): near}, plan), **asked)
     assert close.holds is None
+    within = {("german", "a"): (0.501, 0.502, 0.501, 0.502), ("magic", "a"): (0.505, 0.506, 0.505, 0.506)}
+    both, _ = answers.nearer_printed_on(bench(within, plan), **asked)
+    assert both.holds is None, "both as near as a printed number can be asked for"
 
 
 def test_a_median_is_below_a_value(bench):
@@ -132,6 +135,15 @@ def test_which_of_two_lies_nearer_to_what_is_printed_where_they_are_told_apart(b
     assert answers.nearer_printed(bench(part), **pair)[0].holds is True
     in_order = bench(part, PLAN.replace("holdout:0.1*4", "contiguous:4"))
     assert answers.nearer_printed(in_order, **pair)[0].holds is None, "three of four folds in file order"
+
+
+def test_a_number_that_is_cut_short_may_lie_within_the_tolerance_too(bench):
+    within = {
+        ("german", "a"): [{"nll": nll, "stopped_by": "seconds"} for nll in (0.501, 0.502, 0.501, 0.502)],
+        ("german", "b"): (0.505, 0.506, 0.505, 0.506),
+    }
+    german, _ = answers.nearer_printed(bench(within, PLAN.replace('"B"', '"A"')), pairs=[["a", "b"]])
+    assert german.holds is None
 
 
 def test_a_printed_nll_that_no_calibrated_predictor_has(bench, monkeypatch):

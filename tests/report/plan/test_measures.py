@@ -311,7 +311,7 @@ title = "T"
 paper = "wenzel2019"
 datasets = ["german", "magic", "banana"]
 split = "contiguous:2"
-metrics = ["nll"]
+metrics = ["nll", "error"]
 published = "numbers.csv"
 [methods.x-gpc]
 printed = "X-GPC"
@@ -320,9 +320,10 @@ printed = "X-GPC"
 
 def test_logged_as_printed(ran, drawn, tmp_path):
     numbers = "dataset,method,metric,value,spread\ngerman,X-GPC,nll,0.31,0.17\nmagic,X-GPC,nll,0.5,0.1\n"
+    numbers += "banana,X-GPC,error,0.4,0.1\n"
     (tmp_path / "numbers.csv").write_text(numbers, encoding="utf-8")
     given = {"german": (0.5, 0.6), "magic": (0.5, 0.6), "banana": (0.5, 0.6)}
-    found = ran(PRINTED, lambda block: [{"nll": nll} for nll in given[block.dataset]], count=2)
+    found = ran(PRINTED, lambda block: [{"nll": nll, "error": 0.1} for nll in given[block.dataset]], count=2)
     of = {name: [cell for cell in found.results if cell.dataset == name] for name in given}
     logged = {"german": (0.2, 0.45), "magic": (0.5 - 1e-8, 0.6), "banana": (0.1, 0.6)}
     arrays = {
@@ -339,6 +340,10 @@ def test_logged_as_printed(ran, drawn, tmp_path):
     few = {f"{of['magic'][0].key}/nll": np.array(0.42), f"{of['magic'][1].key}/nll": np.array(0.56)}
     drawn(arrays | few)
     assert holds(pictured.logged_as_printed(found, method="x-gpc")) == [True, True]
+    same_spread = {f"{of['german'][0].key}/nll": np.array(0.3), f"{of['german'][1].key}/nll": np.array(0.4)}
+    drawn(arrays | same_spread)
+    (german,) = pictured.logged_as_printed(found, method="x-gpc", datasets=["german"])
+    assert german.holds is True, "the mean moved alone"
     drawn(arrays | {f"{of['german'][0].key}/nll": np.array(0.9), f"{of['german'][1].key}/nll": np.array(0.9)})
     assert holds(pictured.logged_as_printed(found, method="x-gpc")) == [False, None]  # mean and spread both farther
     drawn(arrays | {f"{of['german'][1].key}/nll": np.array(0.2)})
@@ -346,6 +351,9 @@ def test_logged_as_printed(ran, drawn, tmp_path):
     drawn(arrays | {f"{of['german'][1].key}/nll": np.array(np.nan)})
     german, _ = pictured.logged_as_printed(found, method="x-gpc")
     assert (german.words.split(", ")[1], german.holds) == ("as logged – ± –", None)
+    drawn({f"{cell.key}/{what}": np.array(0.3) for cell in found.results for what in ("error", "error/same")})
+    (error,) = pictured.logged_as_printed(found, method="x-gpc", metric="error", datasets=["banana"])
+    assert (error.words, error.holds) == ("banana, error: 0.1 ± 0, as logged 0.3 ± 0, printed 0.4 ± 0.1", True)
     drawn(arrays)
     part = replace(found, results=[cell for cell in found.results if cell.key != of["german"][1].key])
     assert holds(pictured.logged_as_printed(part, method="x-gpc")) == [None, None]  # one of two folds in file order
