@@ -12,8 +12,17 @@ import numpy.typing as npt
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import attained
 from gpbench.report.compare.significance import correction, unpaired_interval
-from gpbench.report.groups import processors_of
-from gpbench.report.plan.checks import Check, difference, each_group, missing, shared_splits, shown
+from gpbench.report.plan.checks import (
+    Check,
+    difference,
+    each_group,
+    missing,
+    mixed_times,
+    shared_splits,
+    shown,
+    told,
+    unusable,
+)
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.verdicts import AGREES, DECIDED, LOWER, Evidence, judge
 from gpbench.report.tables.summary import value_of
@@ -61,11 +70,11 @@ def comes_to_its_end(
     checks = []
     for group in each_group(found, (first, second), datasets=datasets):
         splits = shared_splits(group.cells[first], group.cells[second])
-        if gap := missing(group) or (None if splits else Check(f"{group.label}: no common splits", None, group.all())):
+        if gap := unusable(group, splits):
             checks.append(gap)
             continue
-        if quantity == "seconds" and len(processors_of(group.all())) > 1:
-            checks.append(Check(f"{group.label}: times of different processors", None, group.all()))
+        if quantity == "seconds" and (gap := mixed_times(group.label, group.all())):
+            checks.append(gap)
             continue
         taken = np.array([[attained(cell, factor=factor)[column] for cell in cells] for cells in splits])
         one, other = (float(np.median(taken[:, k])) for k in (0, 1))
@@ -263,9 +272,9 @@ def below_calibrated(found: PlanCells, *, methods: Sequence[str], datasets: Sequ
         error = errors.get(where)
         if error is None or error.printed is None or nll.printed is None:
             continue
-        told = (nll.printed.value, error.printed.value, nll.centre, error.centre)
-        known = [number for number in told if number is not None]
-        if not cells or len(known) < len(told):
+        numbers = (nll.printed.value, error.printed.value, nll.centre, error.centre)
+        known = [number for number in numbers if number is not None]
+        if not cells or len(known) < len(numbers):
             checks.append(Check(f"{where}: not run", None, measured=False))
             continue
         pairs = [(known[0], known[1]), (known[2], known[3])]
@@ -319,16 +328,16 @@ def _printed(
         for group in each_group(found, (name,), datasets=datasets, at=at):
             for cell in group.all():
                 cells.setdefault(cell.shown.position, []).append(cell)
-    told = []
+    printed = []
     for each in entries_of(found.plan, found.results):
         block, entry = each.block, each.entries.get(metric)
         chosen = block.table.name in names and (datasets is None or block.dataset in datasets)
         if chosen and (at or {}).items() <= dict(block.sweep).items() and entry is not None and entry.printed:
             words = [found.plan.dataset_label(block.dataset)] if len(found.plan.datasets) > 1 else []
-            told.append(
+            printed.append(
                 _Told(", ".join([*words, block.label]), block.label, entry, tuple(cells.get(block.position, ())))
             )
-    return told
+    return printed
 
 
 def above(
@@ -352,5 +361,5 @@ def below(
         known = [number for cell in group.cells[method] if (number := value_of(cell, metric)) is not None]
         middle = float(np.median(known)) if known else math.nan
         words = f"{group.label}: {method} {metric} {shown(middle)}"
-        checks.append(missing(group) or Check(words, middle <= value if known else None, group.all()))
+        checks.append(told(group, words, middle, holds=middle <= value))
     return checks

@@ -17,6 +17,7 @@ import numpy as np
 from gpbench.bench.plan.blocks import blocks, swept_words
 from gpbench.errors import UsageError, unknown_name
 from gpbench.report.compare.significance import correction, paired_interval
+from gpbench.report.groups import processors_of
 from gpbench.report.scores import MORE_IS_BETTER
 from gpbench.report.tables.summary import value_of
 from gpbench.report.traces import Trace, trace_of
@@ -37,9 +38,12 @@ __all__ = [
     "each_group",
     "loss_trace",
     "missing",
+    "mixed_times",
     "paired",
     "shared_splits",
     "shown",
+    "told",
+    "unusable",
 ]
 
 At = dict[str, Any]
@@ -166,6 +170,26 @@ def missing(group: Group) -> Check | None:
     """The check that says which methods have no cells in a group; None where all have."""
     lacking = [name for name, cells in group.cells.items() if not cells]
     return Check(f"{group.label}: {' '.join(lacking)} not run", None, measured=False) if lacking else None
+
+
+def unusable(group: Group, splits: Sequence[object]) -> Check | None:
+    """The check that says that some methods have no cells, or none on one split."""
+    return missing(group) or (
+        None if splits else Check(f"{group.label}: no split in common", None, group.all(), measured=False)
+    )
+
+
+def told(group: Group, words: str, *numbers: float, holds: bool | None) -> Check:
+    """What the numbers of a group say: nothing where a method has no cells in it, or one of the numbers is none."""
+    known = not any(map(math.isnan, numbers))
+    decided = None if holds is None or not known else bool(holds)
+    return missing(group) or Check(words, decided, group.all(), measured=known)
+
+
+def mixed_times(label: str, cells: Sequence[PlanResult]) -> Check | None:
+    """The check that says that times were taken on different processors, by which nothing is decided."""
+    mixed = len(processors_of(cells)) > 1
+    return Check(f"{label}: times of different processors", None, tuple(cells)) if mixed else None
 
 
 def shared_splits(*cells: Sequence[PlanResult]) -> list[tuple[PlanResult, ...]]:

@@ -15,8 +15,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpbench.report.compare.attainment import arrival, end_of, median_time
-from gpbench.report.groups import processors_of
-from gpbench.report.plan.checks import Check, difference, each_group, loss_trace, missing, paired, shared_splits, shown
+from gpbench.report.plan.checks import (
+    Check,
+    difference,
+    each_group,
+    loss_trace,
+    missing,
+    mixed_times,
+    paired,
+    shared_splits,
+    shown,
+    told,
+    unusable,
+)
 from gpbench.report.scores import MORE_IS_BETTER
 from gpbench.report.tables.summary import value_of
 from gpbench.report.traces import common_grid, hold
@@ -25,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpbench.bench.plan.run import PlanCells, PlanResult
-    from gpbench.report.plan.checks import At, Group
+    from gpbench.report.plan.checks import At
 
 __all__ = [
     "at_or_below",
@@ -73,7 +84,7 @@ def lower(
             holds = mean <= -by
         elif low > 0.0:
             holds = False
-        checks.append(missing(group) or Check(words, holds, group.all()))
+        checks.append(told(group, words, mean, holds=holds))
     return checks
 
 
@@ -90,7 +101,7 @@ def no_higher(
     checks = []
     for group in each_group(found, (first, second), datasets=datasets, at=at):
         low, _, mean, words = difference(group, first, second, metric)
-        checks.append(missing(group) or Check(words, (mean if low is None else low) <= 0.0, group.all()))
+        checks.append(told(group, words, mean, holds=(mean if low is None else low) <= 0.0))
     return checks
 
 
@@ -121,8 +132,8 @@ def at_or_below(
         one, other = values.mean(axis=0) if len(values) else (math.nan, math.nan)
         unit = " s" if metric.endswith("seconds") else ""
         words = f"{group.label}: {first} {shown(one)}{unit}, {second} {shown(other)}{unit}"
-        holds = bool(one <= (1.0 + slack) * other) if len(values) else None
-        checks.append(missing(group) or Check(words, holds, group.all()))
+        gap = mixed_times(group.label, group.all()) if unit else None
+        checks.append(gap or told(group, words, one, other, holds=one <= (1.0 + slack) * other))
     return checks
 
 
@@ -140,7 +151,7 @@ def equivalent(
     checks = []
     for group in each_group(found, (first, second), datasets=datasets, at=at):
         _, _, mean, words = difference(group, first, second, metric)
-        checks.append(missing(group) or Check(words, abs(mean) <= within, group.all()))
+        checks.append(told(group, words, mean, holds=abs(mean) <= within))
     return checks
 
 
@@ -162,8 +173,11 @@ def best(
             _mean(cells, metric) for cells in zip(*shared_splits(*(group.cells[name] for name in names)), strict=True)
         ]
         words = ", ".join(f"{name} {shown(mean)}" for name, mean in zip(names, means, strict=False))
-        holds = bool(means) and all(sign * means[0] < sign * other for other in means[1:])
-        checks.append(missing(group) or Check(f"{group.label}: {words}", holds, group.all()))
+        if gap := unusable(group, means):
+            checks.append(gap)
+            continue
+        holds = all(sign * means[0] < sign * other for other in means[1:])
+        checks.append(told(group, f"{group.label}: {words}", *means, holds=holds))
     return checks
 
 
@@ -263,11 +277,11 @@ def sooner(
     checks = []
     for group in each_group(found, [*firsts, second], datasets=datasets, at=at):
         splits = shared_splits(*(group.cells[name] for name in (*firsts, second)))
-        if gap := _unusable(group, splits):
+        if gap := unusable(group, splits):
             checks.append(gap)
             continue
-        if len(processors_of(group.all())) > 1:
-            checks.append(Check(f"{group.label}: times of different processors", None, group.all()))
+        if gap := mixed_times(group.label, group.all()):
+            checks.append(gap)
             continue
         times = np.array([_arrivals(cells, metric, goal, within, tolerance) for cells in splits])
         ran = np.array(
@@ -329,6 +343,10 @@ def frontier(
         if {name for name, _ in series} != set(names):
             checks.append(Check(f"{label}: not all run", None, measured=False))
             continue
+        cells = tuple(cell for _, own in series for cell in own)
+        if gap := mixed_times(label, cells):
+            checks.append(gap)
+            continue
         traces = [[loss_trace(cell, metric) for cell in own] for _, own in series]
         grid = common_grid([each for own in traces for each in own])
         start = min(max(float(each.seconds[0]) for each in own) for own in traces)
@@ -337,7 +355,7 @@ def frontier(
         leaders = np.nanargmin(np.where(np.isnan(means), np.inf, means), axis=0)
         share = np.mean([series[leader][0] in methods for leader in leaders])
         words = f"{label}: {' or '.join(methods)} lowest at {100 * share:.0f} % of the times"
-        checks.append(Check(words, bool(share > 0.5), tuple(cell for _, own in series for cell in own)))
+        checks.append(Check(words, bool(share > 0.5), cells))
     return checks
 
 
@@ -352,9 +370,12 @@ def passes(
             arrival(loss_trace(one, metric), end_of(loss_trace(other, metric).values))
             for one, other in shared_splits(group.cells[method], group.cells[over])
         ]
-        median = median_time(np.array(times)) if times else math.inf
+        if gap := unusable(group, times) or mixed_times(group.label, group.all()):
+            checks.append(gap)
+            continue
+        median = median_time(np.array(times))
         words = f"{group.label}: {method} passes {over} after {_time(median)}"
-        checks.append(missing(group) or Check(words, median <= seconds, group.all()))
+        checks.append(Check(words, median <= seconds, group.all()))
     return checks
 
 
@@ -371,7 +392,7 @@ def rises_again(
             lows.append(min(np.median(values[start : start + 3]) for start in range(max(len(values) - 2, 1))))
         low, end = (float(np.mean(each)) if each else math.nan for each in (lows, ends))
         words = f"{group.label}: {method} {shown(low)} at its lowest, {shown(end)} at its end"
-        checks.append(missing(group) or Check(words, end > low + by * abs(low), group.all()))
+        checks.append(told(group, words, low, end, holds=end > low + by * abs(low)))
     return checks
 
 
@@ -393,7 +414,7 @@ def unsteady(
         ranges = {name: _range(cells, metric) for name, cells in group.cells.items()}
         holds = all(ranges[method] >= factor * ranges[name] for name in others) and ranges[method] > 0.0
         words = ", ".join(f"{name} ranges over {shown(each)}" for name, each in ranges.items())
-        checks.append(Check(f"{group.label}: {words}", holds, group.all()))
+        checks.append(told(group, f"{group.label}: {words}", *ranges.values(), holds=holds))
     return checks
 
 
@@ -447,13 +468,15 @@ def falls_short(
     for group in each_group(found, names, datasets=datasets):
         splits = shared_splits(*(group.cells[name] for name in names))
         ends = np.array([[end_of(loss_trace(cell, metric).values) for cell in cells] for cells in splits])
-        if gap := _unusable(group, splits):
+        if gap := unusable(group, splits):
             checks.append(gap)
             continue
         means = ends.mean(axis=0)
         worst = float(means[1:].max())
         words = ", ".join(f"{name} {shown(abs(float(each)))}" for name, each in zip(names, means, strict=True))
-        checks.append(Check(f"{group.label}: {words}", means[0] > worst + by * abs(worst) + tolerance, group.all()))
+        checks.append(
+            told(group, f"{group.label}: {words}", *means, holds=means[0] > worst + by * abs(worst) + tolerance)
+        )
     return checks
 
 
@@ -468,7 +491,7 @@ def reaches(
             room = 0.5 * 10.0 ** -len(str(value).partition(".")[2])
             holds = ours >= value - room if metric in MORE_IS_BETTER else ours <= value + room
             words = f"{group.label}: {method} {metric} {shown(ours)}, printed {value:g}"
-            checks.append(missing(group) or Check(words, bool(holds), group.all()))
+            checks.append(told(group, words, ours, holds=holds))
     return checks
 
 
@@ -485,7 +508,7 @@ def within_seconds(
             f", {done} of {len(cells)} converged" if converged else ""
         )
         holds = median <= seconds and (not converged or done == len(cells))
-        checks.append(missing(group) or Check(words, holds, group.all()))
+        checks.append(told(group, words, median, holds=holds))
     return checks
 
 
@@ -507,11 +530,11 @@ def costs(
     checks = []
     for group in each_group(found, (first, second), datasets=datasets, at=at):
         splits = shared_splits(group.cells[first], group.cells[second])
-        if gap := _unusable(group, splits):
+        if gap := unusable(group, splits):
             checks.append(gap)
             continue
-        if "seconds" in quantity and len(processors_of(group.all())) > 1:
-            checks.append(Check(f"{group.label}: times of different processors", None, group.all()))
+        if "seconds" in quantity and (gap := mixed_times(group.label, group.all())):
+            checks.append(gap)
             continue
         one, other = (float(np.median([_value(cell, quantity) for cell in own])) for own in zip(*splits, strict=True))
         ratio = other / one if one else math.nan
@@ -547,6 +570,9 @@ def beats_in_time(
         if not points[first] or not points[second]:
             checks.append(Check(f"{label}: not all run", None, measured=False))
             continue
+        if gap := mixed_times(label, cells):
+            checks.append(gap)
+            continue
         wins = [
             (large[0] / small[0], small, large)
             for small in points[first]
@@ -562,13 +588,6 @@ def beats_in_time(
             )
         checks.append(Check(words, bool(wins), tuple(cells)))
     return checks
-
-
-def _unusable(group: Group, splits: Sequence[object]) -> Check | None:
-    """The check that says that some methods have no cells, or none on one split."""
-    return missing(group) or (
-        None if splits else Check(f"{group.label}: no split in common", None, group.all(), measured=False)
-    )
 
 
 def _value(cell: PlanResult, quantity: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.bench.truth.measures import Distance
 from gpbench.errors import NotComputed, UsageError
-from gpbench.report.plan.checks import Check, each_group, missing, shared_splits, shown
+from gpbench.report.plan.checks import Check, each_group, missing, shared_splits, shown, told, unusable
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.tables.summary import statistics, value_of
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.derived.stored import Arrays
     from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.report.plan.checks import Group
     from gpbench.report.tables.summary import Statistics
 
 __all__ = [
@@ -68,7 +70,7 @@ def moves_to_boundary(
         words = ", ".join(f"{name} {shown(start / 2)} to {shown(end / 2)}" for name, (start, end) in ways.items())
         nearer = {name: start - end for name, (start, end) in ways.items()}
         holds = nearer[method] > max(0.0, *(nearer[name] for name in others))
-        checks.append(Check(f"{group.label}: |p - 1/2| {words}", bool(holds), _first(group.cells)))
+        checks.append(_told(group, f"{group.label}: |p - 1/2| {words}", *nearer.values(), holds=holds))
     return checks
 
 
@@ -87,7 +89,7 @@ def nearer_boundary(
         leads = {name: _lead(arrays, own[0], "lead") for name, own in group.cells.items()}
         words = ", ".join(f"{name} {shown(lead)}" for name, lead in leads.items())
         holds = all(leads[method] < leads[name] for name in others)
-        checks.append(Check(f"{group.label}: lead at the inducing inputs {words}", bool(holds), _first(group.cells)))
+        checks.append(_told(group, f"{group.label}: lead at the inducing inputs {words}", *leads.values(), holds=holds))
     return checks
 
 
@@ -109,7 +111,7 @@ def on_top(
         near = {name: _closeness(arrays, own[0]) for name, own in group.cells.items()}
         words = ", ".join(f"{name} {shown(each)}" for name, each in near.items())
         holds = all(near[name] * factor <= near[other] for name in methods)
-        checks.append(Check(f"{group.label}: distance to the nearest {words}", bool(holds), _first(group.cells)))
+        checks.append(_told(group, f"{group.label}: distance to the nearest {words}", *near.values(), holds=holds))
     return checks
 
 
@@ -133,9 +135,11 @@ def _closeness(arrays: Arrays, cell: PlanResult) -> float:
     return float(np.median(distance.min(axis=1)))
 
 
-def _first(cells: Mapping[str, Sequence[PlanResult]]) -> tuple[PlanResult, ...]:
-    """The cells that the panels show: the first split of each."""
-    return tuple(own[0] for own in cells.values())
+def _told(group: Group, words: str, *numbers: float, holds: bool) -> Check:
+    """What numbers of the panels say, which show the first split of each method."""
+    return told(
+        replace(group, cells={name: own[:1] for name, own in group.cells.items()}), words, *numbers, holds=holds
+    )
 
 
 def agrees_with(
@@ -148,18 +152,18 @@ def agrees_with(
     checks = []
     for group in each_group(found, (method, truth)):
         pairs = shared_splits(group.cells[method], group.cells[truth])
-        if gap := missing(group):
+        if gap := unusable(group, pairs):
             checks.append(gap)
             continue
         for name in ("mean", "variance"):
             ours, theirs = _joined(arrays, pairs, name)
             found_r = float(np.corrcoef(ours, theirs)[0, 1])
             words = f"{group.label}: correlation of {method}'s {name}s {found_r:.4f}"
-            checks.append(Check(words, found_r >= correlation, group.all()))
+            checks.append(told(group, words, found_r, holds=found_r >= correlation))
         ours, theirs = _joined(arrays, pairs, "probability")
         largest = float(np.abs(ours - theirs).max())
         words = f"{group.label}: largest difference of {method}'s probabilities {shown(largest)}"
-        checks.append(Check(words, largest <= difference, group.all()))
+        checks.append(told(group, words, largest, holds=largest <= difference))
     return checks
 
 
@@ -190,8 +194,7 @@ def distance(
             continue
         value = float(np.median([_distance(arrays, cell, quantity) for cell in group.cells[method]]))
         words = f"{group.label}: {method} {quantity} {shown(value)}"
-        holds = None if math.isnan(value) else at_least <= value <= at_most
-        checks.append(Check(words, holds, group.all()))
+        checks.append(told(group, words, value, holds=at_least <= value <= at_most))
     return checks
 
 
@@ -211,12 +214,9 @@ def nearer_truth(
         return _absent(found)
     checks = []
     for group in each_group(found, (first, second), at=at):
-        if gap := missing(group):
-            checks.append(gap)
-            continue
         pairs = shared_splits(group.cells[first], group.cells[second])
-        if not pairs:
-            checks.append(Check(f"{group.label}: no common splits", None, group.all()))
+        if gap := unusable(group, pairs):
+            checks.append(gap)
             continue
         for pair in pairs:
             one, other = (str(arrays["link"][_row(arrays, cell)]) for cell in pair)
@@ -225,7 +225,7 @@ def nearer_truth(
         ours, theirs = (float(np.median([_distance(arrays, pair[k], quantity) for pair in pairs])) for k in (0, 1))
         nearer = abs(math.log(ours)) < abs(math.log(theirs)) if quantity == "sd" else ours < theirs
         words = f"{group.label}: {quantity} {first} {shown(ours)}, {second} {shown(theirs)}"
-        checks.append(Check(words, None if math.isnan(ours + theirs) else nearer, group.all()))
+        checks.append(told(group, words, ours, theirs, holds=nearer))
     return checks
 
 
@@ -358,12 +358,12 @@ def negligible(
         ]
         largest = max((value for name, value in rows if name.startswith(part)), default=float("nan"))
         words = f"{group.label}: largest variance of the part {shown(largest)}"
-        checks.append(Check(words, largest <= most, group.all()))
+        checks.append(told(group, words, largest, holds=largest <= most))
         if shortest:
             lengths = sorted((value, _input_of(name)) for name, value in rows if name.startswith(scales))
             first = [name for _, name in lengths[: len(shortest)]]
-            words = f"{group.label}: shortest length scales of {', '.join(first)}"
-            checks.append(Check(words, set(first) == set(shortest), group.all()))
+            words = f"{group.label}: shortest length scales of {', '.join(first) or 'none'}"
+            checks.append(told(group, words, holds=set(first) == set(shortest) if first else None))
     return checks
 
 

@@ -1,5 +1,6 @@
 """Each measure of the papers' claims on made-up cells: where it holds, does not, and where nothing is known."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpbench.errors import NotComputed, UsageError
-from gpbench.report.plan import measures, pictured
+from gpbench.report.plan import answers, measures, pictured
 from gpbench.report.plan.claims import MEASURES
 
 PLAN = """
@@ -96,6 +97,63 @@ def test_what_has_not_run_is_not_measured(bench):
         measures.lower(found, first="a", second="d")
     with pytest.raises(UsageError, match="unknown data set of the plan 'higgs'"):
         measures.lower(found, first="a", second="b", datasets=["higgs"])
+
+
+ONE_AND_OTHER = {"first": "a", "second": "b"}
+
+
+@pytest.mark.parametrize(
+    ("measure", "options"),
+    [
+        (measures.lower, ONE_AND_OTHER),
+        (measures.no_higher, ONE_AND_OTHER),
+        (measures.at_or_below, ONE_AND_OTHER),
+        (measures.at_or_below, {**ONE_AND_OTHER, "of_curves": True}),
+        (measures.equivalent, {**ONE_AND_OTHER, "within": 0.5}),
+        (measures.best, {"method": "a", "among": ["b"]}),
+        (measures.sooner, ONE_AND_OTHER),
+        (measures.falls_short, {"method": "a", "others": ["b"]}),
+        (measures.passes, {"method": "a", "over": "b", "seconds": 1.0}),
+        (measures.costs, {**ONE_AND_OTHER, "quantity": "train_seconds"}),
+        (answers.comes_to_its_end, ONE_AND_OTHER),
+        (pictured.agrees_with, {"method": "a", "truth": "b"}),
+        (pictured.nearer_truth, ONE_AND_OTHER),
+    ],
+)
+def test_methods_without_a_split_in_common_are_not_measured(bench, drawn, measure, options):
+    found = bench({"a": (0.2, 0.2), "b": (0.5, 0.5)})
+    apart = [cell for cell in found.results if cell.split.index == ("a", "b").index(cell.shown.name)]
+    drawn({})
+    checks = measure(replace(found, results=apart), **options)
+    assert [(check.holds, check.measured) for check in checks] == [(None, False)]
+
+
+def test_what_is_no_number_is_not_measured(bench):
+    found = bench({"a": (math.nan, math.nan), "b": (0.5, 0.5)})
+    for checks in (
+        measures.best(found, method="b", among=["a"]),
+        measures.reaches(found, method="a", values={"nll": 0.1}),
+        measures.lower(found, first="a", second="b"),
+    ):
+        assert [(check.holds, check.measured) for check in checks] == [(None, False)]
+
+
+def test_times_of_different_processors_decide_nothing(bench):
+    found = bench({"a": [[(1.0, 0.5), (2.0, 0.2)]], "b": [[(1.0, 0.5), (2.0, 0.4)]]}, more=SWEEP)
+    cells = [
+        replace(cell, provenance={**cell.provenance, "cpu": {"a": "Xeon", "b": "EPYC"}.get(cell.shown.name, "Xeon")})
+        for cell in found.results
+    ]
+    mixed = replace(found, results=cells)
+    for checks in (
+        measures.frontier(mixed, methods=["a"], rivals=["b"]),
+        measures.passes(mixed, method="a", over="b", seconds=9.0),
+        measures.beats_in_time(mixed, **ONE_AND_OTHER, sweep="inducing"),
+        measures.at_or_below(mixed, **ONE_AND_OTHER, metric="train_seconds"),
+    ):
+        assert checks
+        assert all(check.words.endswith("times of different processors") and check.holds is None for check in checks)
+    assert None not in holds(measures.frontier(found, methods=["a"], rivals=["b"]))
 
 
 def test_no_higher_and_equivalent(bench):
