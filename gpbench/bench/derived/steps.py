@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.config import Config
+    from gpbench.data.dataset import Dataset
     from gpbench.model.likelihoods import Prediction
     from gpbench.model.rows import Array, Rows
 
@@ -76,7 +77,7 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
     Raises
     ------
     UsageError
-        The data are not two-dimensional.
+        The data are not two-dimensional, or the cells of two variants saw other rows.
     DataError
         The data set, or a posterior, cannot be had.
     """
@@ -85,6 +86,12 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         if cell.finished:
             chosen.setdefault(cell.shown.position, cell)
     first = next(iter(chosen.values()))
+    for each in chosen.values():
+        if _rows(each) != _rows(first):
+            raise UsageError(
+                f"{found.plan.path}: render = 'panels' shows one split of one data set, scaled one way; "
+                f"{_rows_words(first)} and {_rows_words(each)} are not the same rows"
+            )
     division = _division(found.plan, first, config)
     X = np.asarray(division.X)
     if X.shape[1] != 2:
@@ -110,6 +117,19 @@ def panels(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
             start = InducingRule.of(each.settings, seed=each.split.inducing_seed()).for_latent(number).choose(X)
             arrays[f"{each.key}/lead_start/{number}"] = _lead(posterior.predict(start).values)
     return arrays
+
+
+def _rows(cell: PlanResult) -> tuple[object, ...]:
+    """Which rows a cell trained on, as its scheme saw them."""
+    return cell.dataset, cell.checksum, cell.split, cell.scaling, cell.limits.train_rows
+
+
+def _rows_words(cell: PlanResult) -> str:
+    """The same for a reader."""
+    split = cell.split
+    return (
+        f"{cell.shown.method} on {cell.shown.dataset} (split {split.index} of {split.protocol}, scaled {cell.scaling})"
+    )
 
 
 def _lead(p: Array) -> Array:
@@ -246,7 +266,7 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
         A cell is of another method, or has more classes, or other test rows than a whole block in file order, or fewer
         than there are folds.
     DataError
-        The data set cannot be had.
+        The data set cannot be had, or is not the one that the cells were run on.
     StoreError
         The predictions cannot be read.
     """
@@ -254,9 +274,9 @@ def logged(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arra
     if others := sorted({cell.method for cell in found.results} - {"x-gpc", "svgpc"}):
         raise UsageError(f"{found.plan.path}: render = 'logged' knows how x-gpc and svgpc are logged; got {others[0]}")
     for cell in (each for each in found.results if each.finished):
+        dataset = _dataset(found.plan, cell, config)
         own = found.store.arrays(cell.key, names=("test_probabilities", "y_test"), digest=cell.arrays_sha256)
         p, y = own.get("test_probabilities", np.empty(0)), own["y_test"]
-        dataset = opened(source_of(found.plan, found.plan.datasets[cell.shown.position[0]], config))
         protocol, fold = SplitProtocol.parse(cell.split.protocol), cell.split.index
         contiguous = protocol.kind == "contiguous"
         rows = dataset.n // protocol.parts if contiguous else 0  # of their folds
@@ -465,6 +485,17 @@ def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
     Raises
     ------
     DataError
+        As :func:`_dataset`.
+    """
+    return divide(_dataset(plan, cell, config), cell)
+
+
+def _dataset(plan: Plan, cell: PlanResult, config: Config) -> Dataset:
+    """The data set that a cell was run on.
+
+    Raises
+    ------
+    DataError
         The data set cannot be had here, or it is not the one that the cell was run on.
     """
     name = plan.datasets[cell.shown.position[0]]
@@ -474,7 +505,7 @@ def _division(plan: Plan, cell: PlanResult, config: Config) -> Division:
             f"data set {name} is not the one that the cell was run on: "
             f"expected checksum {cell.checksum}, got {dataset.checksum}"
         )
-    return divide(dataset, cell)
+    return dataset
 
 
 def _likelihood_name(posterior: object) -> str:

@@ -2,7 +2,7 @@
 
 Where a curve ends and when it arrives is said in :mod:`gpbench.report.compare.attainment`; the goal here is a method's
 own end on the same split, so that what is compared is how fast a scheme comes to what it will come to. The ratios are
-to the plan's first method, paired over the splits that both finished.
+to the method that stands first in the plan's [methods], paired over the splits that both finished.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import FACTOR, attained
 from gpbench.report.files import write_atomically
 from gpbench.report.notes import plan_notes
+from gpbench.report.plan.checks import blocks_of
 from gpbench.report.plan.claims import claim_words, judge_claims_of
 from gpbench.report.tables.lines import head_words
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, write_tables
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from gpbench.bench.plan.blocks import Block
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells, PlanResult
 
@@ -44,7 +46,8 @@ class Attained:
     iterations, seconds, end : float or None
         Medians over splits of the first two, the mean of the NLL at the end; None where no cell ended well.
     fewer, sooner : float or None
-        Median over common splits of its iterations and seconds over the first method's; None where there are none.
+        Median over common splits of its iterations and seconds over those of the plan's first method; None where
+        there are none, since that has not run there.
     """
 
     dataset: str
@@ -108,13 +111,14 @@ def attainments(plan: Plan, cells: Sequence[PlanResult]) -> list[Attained]:
         }
         for position, several in own.items()
     }
-    first: dict[int, tuple[int, int]] = {}
+    first = {block.position[0]: block.position for block in reversed(_firsts(plan))}
     rows = []
     for position, several in own.items():
         here = known[position]
-        rival = known[first.setdefault(position[0], position)]
+        rival = known.get(first.get(position[0], (-1, -1)), {})
         common = [(one, rival[key]) for key, one in here.items() if key in rival]
-        # inf/inf is of no account; where one side alone is infinite its ratio is, too, and the median stands that
+        # one that never comes is infinitely slower, and the median stands that; where the first never comes, how much
+        # faster another is cannot be said, and that split is of no account
         ratios = [[_ratio(one[k], other[k]) for one, other in common] for k in (0, 1)]
         rows.append(
             Attained(
@@ -132,6 +136,11 @@ def attainments(plan: Plan, cells: Sequence[PlanResult]) -> list[Attained]:
     return rows
 
 
+def _firsts(plan: Plan) -> list[Block]:
+    """The blocks of the plan's first method, data set by data set."""
+    return [block for block in blocks_of(plan) if block.table == plan.methods[0]]
+
+
 def _ratio(one: float, other: float) -> float:
     return one / other if math.isfinite(other) and other > 0.0 else math.nan
 
@@ -143,7 +152,7 @@ def _middle(values: Sequence[float]) -> float | None:
 
 
 def _display(plan: Plan, rows: Sequence[Attained]) -> Display:
-    first = rows[0].method if rows else ""
+    first = next((block.label for block in _firsts(plan)), "")
     lines = []
     for index, row in enumerate(rows):
         same = index > 0 and rows[index - 1].dataset == row.dataset

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from gpbench.bench.derived import stored
+from gpbench.bench.derived.steps import logged
 from gpbench.bench.derived.stored import STEPS, derive, step_of, stored_arrays
 from gpbench.bench.division import divide
 from gpbench.bench.execution import Serial
@@ -14,7 +15,7 @@ from gpbench.bench.plan.run import PlanCells, look_up, run_plan, source_of
 from gpbench.bench.sources import opened
 from gpbench.bench.store import Store
 from gpbench.config import load_config
-from gpbench.errors import NotComputed, UsageError
+from gpbench.errors import DataError, NotComputed, UsageError
 from gpbench.model.inducing import InducingRule
 from gpbench.model.posterior import load_posterior
 
@@ -255,6 +256,15 @@ def test_panels_hold_the_margins_of_the_posterior(run, config):
     assert (len(arrays["X"]), list(arrays["classes"])) == (30, [0, 1])
 
 
+def test_panels_are_of_one_and_the_same_rows(run, config):
+    text = PLAN.replace("datasets =", 'render = "panels"\ndatasets =').replace("[methods.linear]\n", "")
+    found = run(text.replace("inducing = 4", "") + "[sweep]\ninducing = [4]\n")
+    apart = [cell for cell in found.results if cell.method == "klsp" or cell.split.index == 1]
+    words = r"klsp.* on moons.* \(split 0 of folds:3, scaled standard\) and svgpc.*split 1 of .*are not the same rows"
+    with pytest.raises(UsageError, match=words):
+        derive(replace(found, results=apart), config)
+
+
 def test_predictions_are_of_the_cells_that_meet(run, config):
     text = PLAN.replace("datasets =", 'render = "scatter"\ndatasets =').replace("[methods.linear]\n", "")
     found = run(text + '[figure]\nagainst = "klsp"\n')
@@ -291,13 +301,13 @@ def test_likelihoods_are_logged_as_by_the_code_of_wenzel2019(run, config):
     assert len(found.results) == 4
     for i, cell in enumerate(found.results):  # as that code has it, row by row, its folds of 45 // 4 rows
         own = found.store.arrays(cell.key)
-        asked, logged = y_all[45 // 4 * i + i], np.zeros(len(own["y_test"]))
+        asked, terms = y_all[45 // 4 * i + i], np.zeros(len(own["y_test"]))
         for j, (p, y) in enumerate(zip(own["test_probabilities"][:, 1], own["y_test"], strict=True)):
             if y == 1:
-                logged[j] = np.log(p)
+                terms[j] = np.log(p)
             elif asked == 0:
-                logged[j] = np.log(1.0 - p)
-        assert arrays[f"{cell.key}/nll"] == pytest.approx(-logged.mean(), rel=1e-12)
+                terms[j] = np.log(1.0 - p)
+        assert arrays[f"{cell.key}/nll"] == pytest.approx(-terms.mean(), rel=1e-12)
         assert arrays[f"{cell.key}/nll/same"] == (asked == 0)
         whole = arrays[f"{cell.key}/nll"] == pytest.approx(cell.metrics["nll"], rel=1e-9)
         assert whole == (asked == 0)
@@ -312,6 +322,13 @@ def test_a_rival_s_likelihood_is_logged_whole(run, config):
     for cell in found.results:
         assert arrays[f"{cell.key}/nll/same"]
         assert arrays[f"{cell.key}/nll"] == pytest.approx(cell.metrics["nll"], rel=1e-9)
+
+
+def test_what_is_logged_is_of_the_cells_own_data(run, config):
+    found = run(LOGGED)
+    others = [replace(cell, checksum="0" * 64) for cell in found.results]
+    with pytest.raises(DataError, match=r"moons\.csv is not the one that the cell was run on"):
+        logged(replace(found, results=others), {}, config)
 
 
 def test_how_another_method_is_logged_is_not_known(run, config):

@@ -3,7 +3,7 @@
 import pytest
 
 from gpbench.errors import UsageError
-from gpbench.report.plan.attaining import attainments, render
+from gpbench.report.plan.attaining import attainments, displays, render
 
 PLAN = """
 title = "T"
@@ -45,6 +45,13 @@ def test_ratios_rest_on_common_splits_and_failures_are_counted(found):
     assert second.sooner == pytest.approx(20.0)
     none = found({"x-gpc": [None, None], "svgpc": [SLOW, SLOW]})
     assert attainments(none.plan, none.results)[1].sooner is None
+
+
+def test_ratios_are_to_the_plan_s_first_method_or_none(found):
+    here = found({"x-gpc": [], "svgpc": [SLOW, SLOW]})
+    (row,) = attainments(here.plan, here.results)
+    assert (row.method, row.fewer, row.sooner) == ("svgpc", None, None)
+    assert "Ratios: to x-gpc, medians" in displays(here)[0].notes[0]
 
 
 def test_a_wider_goal_is_reached_sooner_and_a_goal_below_one_is_refused(found):
