@@ -239,7 +239,10 @@ def correlated_t(
 def correction(split: str, cells: Sequence[Result]) -> float | None:
     """Ratio of test to training rows of a split protocol, where training sets share more than half of their rows.
 
-    Two training sets of K folds share (K - 2) / (K - 1) of their rows, random ones of a share s of all rows s of them.
+    Two training sets of K folds share (K - 2) / (K - 1) of their rows, random ones of a share s of all rows s of them;
+    of sets that are limited to a random part of these, that part of the share. Where limits of rows bound, the rows
+    that were counted tell the ratio; the rows that there would have been without are told by the test rows alone, and
+    where those were limited, too, the training sets count as sharing what whole ones would.
 
     Parameters
     ----------
@@ -260,16 +263,40 @@ def correction(split: str, cells: Sequence[Result]) -> float | None:
     if protocol.kind == "draws":
         return 0.0
     if protocol.kind in {"folds", "contiguous", "active"}:
-        return None if protocol.parts < 2 else 1.0 / (protocol.parts - 1) if protocol.parts > 3 else 0.0
-    if protocol.kind == "holdout" and protocol.size < 1:
-        return protocol.size / (1.0 - protocol.size) if protocol.size < 0.5 else 0.0
+        if protocol.parts < 2:
+            return None
+        shared, ratio = (protocol.parts - 2) / (protocol.parts - 1), 1.0 / (protocol.parts - 1)
+    elif protocol.kind == "holdout" and protocol.size < 1:
+        shared, ratio = 1.0 - protocol.size, protocol.size / (1.0 - protocol.size)
+    else:
+        counted = _counted(protocol, cells)
+        return None if counted is None else counted if counted < 1.0 else 0.0
+    if not any(_is_limited(cell, "test_rows") or _is_limited(cell, "train_rows") for cell in cells):
+        return ratio if shared > 0.5 else 0.0
+    counted = _counted(protocol, cells)
+    if counted is None:
+        return None
+    if not any(_is_limited(cell, "test_rows") for cell in cells):
+        shared *= ratio / counted  # the training rows that there are, over those that a split would have without limit
+    return counted if shared > 0.5 else 0.0
+
+
+def _counted(protocol: Protocol, cells: Sequence[Result]) -> float | None:
+    """Mean ratio of test to training rows as cells have counted them; None where some have not."""
     rows = [cell.provenance.get("data", {}) for cell in cells]
     train = [each.get("rows") for each in rows]
-    test = [protocol.size if protocol.kind == "holdout" else each.get("test_rows") for each in rows]
+    fixed = protocol.size if protocol.kind == "holdout" and protocol.size >= 1 else None
+    test = [fixed or each.get("test_rows") for each in rows]
     if not all(train) or not all(test):
         return None
-    ratio = float(np.mean(np.array(test, dtype=np.float64) / np.array(train, dtype=np.float64)))
-    return ratio if ratio < 1.0 else 0.0
+    return float(np.mean(np.array(test, dtype=np.float64) / np.array(train, dtype=np.float64)))
+
+
+def _is_limited(cell: Result, kind: str) -> bool:
+    """Whether a cell has fewer ``test_rows`` or ``train_rows`` than its split has, as far as is recorded."""
+    limit = getattr(cell.limits, kind)
+    there = cell.provenance.get("data", {}).get("test_rows" if kind == "test_rows" else "rows")
+    return limit is not None and (there is None or there >= limit)
 
 
 def _known(cell: Result, metric: str) -> bool:

@@ -99,6 +99,23 @@ def test_the_correction_from_the_rows_that_were_counted(make_cell):
     assert correction("given", [counted]) == 0.0
 
 
+def test_limits_of_rows_change_the_correction(make_cell):
+    def cell(trained, tested, **limits):
+        made = make_cell(limits=limits)
+        made.provenance["data"] = {"rows": trained, "test_rows": tested}
+        return made
+
+    # eleven million rows in ten blocks, of which 100,000 are tested
+    assert correction("contiguous:10", [cell(9_900_000, 100_000, test_rows=100_000)]) == pytest.approx(1 / 99)
+    # a limit above what there is bounds nothing
+    assert correction("contiguous:10", [cell(900, 100, test_rows=100_000)]) == pytest.approx(1 / 9)
+    # 2,000 of 8,000 rows: two such sets share a quarter of .8
+    assert correction("holdout:0.2*5", [cell(2000, 2000, train_rows=2000)]) == 0.0
+    # 7,500 of 8,000: they share .75 of their rows
+    assert correction("holdout:0.2*5", [cell(7500, 2000, train_rows=7500)]) == pytest.approx(2000 / 7500)
+    assert correction("folds:10", [make_cell(limits={"test_rows": 5})]) is None  # the rows are not recorded
+
+
 def test_the_correlated_t_by_integration():
     """Chances of the posterior density of the mean difference, integrated by another route."""
     d, rho, rope = np.array([0.02, -0.01, 0.03, 0.015]), 1 / 9, 0.01
