@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpbench.cli.names import dataset_names, method_names, plan_names, several
 from gpbench.report.tables.table import ENDINGS
 from gpbench.terminal import echo, width
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["command"]
 
@@ -55,8 +58,8 @@ __all__ = ["command"]
     help="A file: a table, a picture (.png, .pdf, .svg) or a page (.html). A folder: table and pictures.",
 )  # fmt: skip
 @click.option(
-    "--spread", type=click.Choice(["sd", "2sd", "se", "2se"]), default="2se", show_default=True,
-    help="Half width of the pictures' bands: standard deviations over splits, or standard errors of the mean.",
+    "--spread", type=click.Choice(["sd", "2sd", "se", "2se"]),
+    help="Half width of the pictures' bands: standard deviations over splits, or standard errors of the mean (2se).",
 )  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Without the reference results that come with gpbench.")
 @click.option("--with-reference", is_flag=True, help="With all of them that are on the same data sets.")
@@ -77,7 +80,7 @@ def command(
     processor: str | None,
     form: str | None,
     output: Path | None,
-    spread: str,
+    spread: str | None,
     fresh: bool,
     with_reference: bool,
     metrics: str | None,
@@ -102,12 +105,63 @@ def command(
     gpbench report old/results new/results --method x-gpc --output comparison
     """  # noqa: D301  # click's own mark for lines that must not be wrapped
     # Heavy imports wait until the command is called.
-    from gpbench.bench.metrics import metrics as metric_ids  # noqa: PLC0415
     from gpbench.bench.plan.read import is_plan, plan_file  # noqa: PLC0415
     from gpbench.bench.reference import reference_files  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.files import check_apart  # noqa: PLC0415
+
+    if output is not None and not output.is_dir():
+        plans = (plan_file(str(run)) for run in runs)
+        check_apart(output, (*runs, *plans, load_config().store, *reference_files()))
+    of_plans: dict[str, object] = {"--quick": quick or None, "--folds": folds, "--max-seconds": max_seconds}
+    of_runs: dict[str, object] = {
+        "--processor": processor, "--spread": spread, "--metrics": metrics, "--with-reference": with_reference or None,
+    }  # fmt: skip
+    if claims:
+        if runs or datasets or methods:
+            raise UsageError("--claims is of all claims and of the store; expected no plan, runs, data sets or methods")
+        _refuse(of_plans | of_runs, "--claims is of all claims and of the store; expected it without {name}")
+        report_claims(form, output, fresh=fresh)
+    elif len(runs) == 1 and is_plan(str(runs[0])):
+        _refuse(of_runs, "{name} is of runs; a plan says itself how it is shown")
+        cuts = {"splits": folds, "seconds": max_seconds, "quick": quick}
+        report_plan(str(runs[0]), datasets, methods, form=form, output=output, cuts=cuts, fresh=fresh)
+    else:
+        _refuse(of_plans, "{name} is of a plan; expected PAPER/ITEM or PLAN.toml")
+        if with_reference and (runs or fresh):
+            raise UsageError("--with-reference is of the store; expected it without RUNS and --fresh")
+        report_runs(
+            runs, datasets, methods, processor=processor, form=form, output=output, spread=spread or "2se",
+            fresh=fresh, with_reference=with_reference, metrics=metrics,
+        )  # fmt: skip
+
+
+def _refuse(options: Mapping[str, object], words: str) -> None:
+    """Say of an option that is given and would play no part why it is none here."""
+    from gpbench.errors import UsageError  # noqa: PLC0415  # as above
+
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(words.format(name=name))
+
+
+def report_runs(
+    runs: tuple[Path, ...],
+    datasets: tuple[str, ...],
+    methods: tuple[str, ...],
+    *,
+    processor: str | None,
+    form: str | None,
+    output: Path | None,
+    spread: str,
+    fresh: bool,
+    with_reference: bool,
+    metrics: str | None,
+) -> None:
+    """Print or write tables and pictures of the cells of folders and files, or of the store."""
+    from gpbench.bench.metrics import metrics as metric_ids  # noqa: PLC0415  # as above
+    from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.report.publish import publish  # noqa: PLC0415
     from gpbench.report.scores import SCORED  # noqa: PLC0415
     from gpbench.report.sources import (  # noqa: PLC0415
@@ -122,21 +176,6 @@ def command(
     from gpbench.report.tables.summary import summarise  # noqa: PLC0415
     from gpbench.report.tables.table import SHOWN, table  # noqa: PLC0415
 
-    if output is not None and not output.is_dir():
-        plans = (plan_file(str(run)) for run in runs)
-        check_apart(output, (*runs, *plans, load_config().store, *reference_files()))
-    if claims:
-        if runs or datasets or methods:
-            raise UsageError("--claims is of all claims and of the store; expected no plan, runs, data sets or methods")
-        report_claims(form, output)
-        return
-    if len(runs) == 1 and is_plan(str(runs[0])):
-        cuts = {"splits": folds, "seconds": max_seconds, "quick": quick}
-        report_plan(str(runs[0]), datasets, methods, form=form, output=output, cuts=cuts, fresh=fresh)
-        return
-    for name, given in (("--quick", quick), ("--folds", folds), ("--max-seconds", max_seconds)):
-        if given:
-            raise UsageError(f"{name} is of a plan; expected PAPER/ITEM or PLAN.toml")
     columns = SHOWN if metrics is None else tuple(name.strip() for name in metrics.split(","))
     scored = (
         not (SCORED | metric_ids().keys()).isdisjoint(columns)
@@ -176,7 +215,7 @@ def command(
         echo(f"gpbench: {problem}", err=True)
 
 
-def report_claims(form: str | None, output: Path | None) -> None:
+def report_claims(form: str | None, output: Path | None, *, fresh: bool) -> None:
     """Print or write what the store's cells say of every claim."""
     from gpbench.bench.store import Store  # noqa: PLC0415  # as above
     from gpbench.config import load_config  # noqa: PLC0415
@@ -189,7 +228,7 @@ def report_claims(form: str | None, output: Path | None) -> None:
     if form not in ENDINGS:
         raise UsageError(f"claims are written as {', '.join(ENDINGS)}; got {form or output}")
     store = Store(load_config().store)
-    judged = judge_store(store)
+    judged = judge_store(store, fresh=fresh)
     for problem in store.problems:
         echo(f"gpbench: {problem}", err=True)
     content = claims_csv(judged) if form == "csv" else claim_words(judged, form, width=None if output else width())

@@ -300,6 +300,23 @@ def test_a_plan_in_a_file(results, flags, name, start):
     assert Path(name).read_text(encoding="utf-8").startswith(start)
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (["wenzel2019/table1", "--metrics", "nll"], "--metrics is of runs; a plan says itself how it is shown"),
+        (["wenzel2019/table1", "--spread", "sd"], "--spread is of runs"),
+        (["--claims", "--folds", "2"], "--claims is of all claims and of the store; expected it without --folds"),
+        (["--claims", "--processor", "Zen"], "expected it without --processor"),
+        (["--quick"], "--quick is of a plan; expected PAPER/ITEM or PLAN.toml"),
+        (["--fresh", "--with-reference"], "--with-reference is of the store; expected it without RUNS and --fresh"),
+    ],
+)
+def test_an_option_that_would_play_no_part_is_refused(results, asked, message):
+    found = report(*asked)
+    assert found.exit_code == 2
+    assert message in found.stderr
+
+
 @pytest.mark.parametrize("name", ["p.pdf", "p.PNG", "p.svg"])
 def test_a_table_is_no_picture(results, name):
     Path("mine.toml").write_text('title = "Mine"\ndatasets = ["wine"]\n[methods.linear]\n', encoding="utf-8")

@@ -141,6 +141,8 @@ class PlanCells:
         What is to be said of them.
     pictures : tuple of str
         Endings that a picture of it is written with.
+    fresh : bool
+        Reference results play no part.
     """
 
     plan: Plan
@@ -150,6 +152,7 @@ class PlanCells:
     borrowed: frozenset[str] = frozenset()
     remarks: tuple[str, ...] = ()
     pictures: tuple[str, ...] = (".png",)
+    fresh: bool = False
 
     @property
     def failed(self) -> int:
@@ -241,7 +244,7 @@ def run_plan(
     # The whole message names folders of this machine, which have no place in a report.
     missing = {name: why.partition("\n")[0] for name, why in planned.missing.items()}
     whole = _together(replace(plan, missing=missing), found, [*results, *known.values()], store)
-    return replace(whole, reference=reference_file(plan.id) if known else None)
+    return replace(whole, reference=reference_file(plan.id) if known else None, fresh=fresh)
 
 
 def _not_run(plan: Plan, tasks: Sequence[Task], store: Store) -> dict[str, Result]:
@@ -317,7 +320,7 @@ def look_up(
     if any(cell.changes != changes() for cell in found.results):
         remarks.append("some cells were made by other code than this checkout's, whose files are changed")
     place = reference_file(plan.id) if reference else None
-    return replace(found, reference=place, borrowed=frozenset(borrowed), remarks=tuple(remarks))
+    return replace(found, reference=place, borrowed=frozenset(borrowed), remarks=tuple(remarks), fresh=fresh)
 
 
 def described(plan: Plan, cells: Iterable[Result]) -> list[Result]:

@@ -29,13 +29,13 @@ import inspect
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.plan.read import find_plan
-from gpbench.bench.plan.run import PlanCells, look_up
+from gpbench.bench.plan.run import look_up
 from gpbench.report.groups import is_cut_short
 from gpbench.report.plan import answers, measures, pictured
 from gpbench.report.plan.checks import blocks_of
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpbench.bench.plan.plan import Plan
+    from gpbench.bench.plan.run import PlanCells
     from gpbench.bench.store import Store
     from gpbench.report.plan.checks import Check
 
@@ -463,24 +464,24 @@ def judge_claims_of(found: PlanCells) -> list[Judged]:
     is_whole = all(
         getattr(plan, name) == getattr(whole, name) for name in ("datasets", "methods", "limits", "reduction")
     )
-    return judge_claims(claims, _cells_of(found.store, {plan.id: found} if is_whole else {}))
+    return judge_claims(claims, _cells_of(found.store, {plan.id: found} if is_whole else {}, fresh=found.fresh))
 
 
-def _cells_of(store: Store, known: dict[str, PlanCells]) -> Callable[[str], PlanCells]:
+def _cells_of(store: Store, known: dict[str, PlanCells], *, fresh: bool) -> Callable[[str], PlanCells]:
     """Plans with their cells in a store, which is read once; each is looked up once."""
     results = cache(store.results)
 
     def cells_of(name: str) -> PlanCells:
         if name not in known:
-            known[name] = look_up(find_plan(name), store, results=results())
+            known[name] = look_up(find_plan(name), store, results=results(), fresh=fresh)
         return known[name]
 
     return cells_of
 
 
-def judge_store(store: Store) -> list[Judged]:
-    """What the cells of a store say of every claim."""
-    return judge_claims(read_claims(), _cells_of(store, {}))
+def judge_store(store: Store, *, fresh: bool = False) -> list[Judged]:
+    """What the cells of a store say of every claim, with the reference results' unless it is to be ``fresh``."""
+    return judge_claims(read_claims(), _cells_of(store, {}, fresh=fresh))
 
 
 def unjudged(claim: Claim) -> Judged:
@@ -496,7 +497,7 @@ def _judge(claim: Claim, cells_of: Callable[[str], PlanCells]) -> Judged:
     for part in claim.parts:
         found = cells_of(part.plan)
         if SCORED.intersection(map(str, _values(part.options))):
-            found = PlanCells(found.plan, with_scores(found.results, found.store)[0], found.store)
+            found = replace(found, results=with_scores(found.results, found.store)[0])
         own = MEASURES[part.measure](found, **part.options)
         checks += [(part, check) for check in own]
         parts.append([check.holds for check in own if check.measured and check.holds is not None])
