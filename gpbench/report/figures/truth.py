@@ -49,7 +49,7 @@ def picture(found: PlanCells, rows: Sequence[Row]) -> Figure:
     """The picture."""
     links = sorted({row.link for row in rows})
     problems = list(dict.fromkeys(row.problem for row in rows))
-    styles = {label.partition(",")[0]: style for label, style in series_styles(series_of(found.results)).items()}
+    styles = series_styles(series_of(found.results))
     labels = list(dict.fromkeys(row.label for row in rows))
     with mpl.rc_context(RC):
         drawn = new_figure(len(PANELS), max(len(links), 1), width=3.6, height=2.5)
@@ -62,7 +62,7 @@ def picture(found: PlanCells, rows: Sequence[Row]) -> Figure:
         open_mark = Line2D(
             [], [], linestyle="none", marker="o", markerfacecolor="none", color="#595959", label="fewer inducing inputs"
         )
-        handles = [handle(label, styles[label]) for label in labels if label in styles]
+        handles = [handle(label, styles[label]) for label in labels]
         return finish(
             drawn, found.plan, [*handles, open_mark], notes=["Filled: M = n, or no inducing inputs. Test rows."]
         )
@@ -80,8 +80,8 @@ def _panel(
     name, least = PANELS[measure]
     for row in rows:
         value = getattr(row, measure)
-        style = styles.get(row.label)
-        if value is None or style is None:
+        style = styles[row.label]
+        if value is None:
             continue
         place = problems.index(row.problem) + 0.7 * ((labels.index(row.label) + 0.5) / len(labels) - 0.5)
         face = style.color if row.whole else "none"
