@@ -270,6 +270,11 @@ class CellSpec:
         return self.identity().key
 
     @property
+    def unit(self) -> tuple[str, int, int, int]:
+        """What methods are paired by on a data set: the split's protocol, index and seed, and the scheme's seed."""
+        return self.split.protocol, self.split.index, self.split.seed, self.seed
+
+    @property
     def label(self) -> str:
         """The cell in words, for messages."""
         return f"{self.method} on {self.dataset}, {self.split.protocol} {self.split.index + 1}/{self.split.count}"

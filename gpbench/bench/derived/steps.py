@@ -176,10 +176,10 @@ def agreement(found: PlanCells, options: Mapping[str, Any], config: Config) -> A
         The data set, or a posterior, cannot be had, or a model has no latent functions.
     """
     finished = [cell for cell in found.results if cell.finished]
-    wanted = {_split(cell) for cell in finished if cell.shown.name == options["against"]}
+    wanted = {(cell.dataset, cell.unit) for cell in finished if cell.shown.name == options["against"]}
     arrays: Arrays = {}
     for cell in finished:
-        if _split(cell) in wanted and f"{cell.key}/mean" not in arrays:
+        if (cell.dataset, cell.unit) in wanted and f"{cell.key}/mean" not in arrays:
             posterior, X = _posterior(cell), _division(found.plan, cell, config).X_test
             mean, variance = posterior.latent(X)
             values = posterior.predict(X).values
@@ -187,10 +187,6 @@ def agreement(found: PlanCells, options: Mapping[str, Any], config: Config) -> A
             arrays[f"{cell.key}/variance"] = variance.ravel()
             arrays[f"{cell.key}/probability"] = values[:, -1] if values.ndim == 2 else values
     return arrays
-
-
-def _split(cell: PlanResult) -> tuple[Any, ...]:
-    return cell.shown.position[0], cell.split.protocol, cell.split.index, cell.split.seed
 
 
 def hyperparameters(found: PlanCells, options: Mapping[str, Any], config: Config) -> Arrays:  # noqa: ARG001  # as all steps

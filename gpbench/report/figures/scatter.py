@@ -209,12 +209,8 @@ def agreement(found: PlanCells) -> tuple[Figure, str]:
 
 
 def _common(truth: Series, other: Series) -> list[tuple[PlanResult, PlanResult]]:
-    by_split = {_split(cell): cell for cell in other.finished}
-    return [(cell, by_split[_split(cell)]) for cell in truth.finished if _split(cell) in by_split]
-
-
-def _split(cell: PlanResult) -> tuple[Any, ...]:
-    return cell.split.protocol, cell.split.index, cell.split.seed
+    by_unit = {cell.unit: cell for cell in other.finished}
+    return [(cell, by_unit[cell.unit]) for cell in truth.finished if cell.unit in by_unit]
 
 
 def _predictions(cells: Sequence[PlanResult], arrays: Arrays) -> dict[str, Array]:

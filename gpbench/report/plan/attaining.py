@@ -104,11 +104,7 @@ def attainments(plan: Plan, cells: Sequence[PlanResult]) -> list[Attained]:
     for cell in sorted(cells, key=lambda cell: cell.shown.position):
         own.setdefault(cell.shown.position, []).append(cell)
     known = {
-        position: {
-            (cell.split.index, cell.split.seed, cell.seed): attained(cell, factor=float(factor))
-            for cell in several
-            if cell.finished
-        }
+        position: {cell.unit: attained(cell, factor=float(factor)) for cell in several if cell.finished}
         for position, several in own.items()
     }
     first = {block.position[0]: block.position for block in reversed(_firsts(plan))}

@@ -194,13 +194,9 @@ def mixed_times(label: str, cells: Sequence[PlanResult]) -> Check | None:
 
 def shared_splits(*cells: Sequence[PlanResult]) -> list[tuple[PlanResult, ...]]:
     """The cells of several methods on each split that all of them finished."""
-
-    def key(cell: PlanResult) -> tuple[str, int, int, int]:
-        return cell.split.protocol, cell.split.index, cell.split.seed, cell.seed
-
-    keyed = [{key(cell): cell for cell in own} for own in cells]
-    common = set(keyed[0]).intersection(*keyed[1:])
-    return [tuple(own[key] for own in keyed) for key in sorted(common)]
+    units = [{cell.unit: cell for cell in own} for own in cells]
+    common = set(units[0]).intersection(*units[1:])
+    return [tuple(own[unit] for own in units) for unit in sorted(common)]
 
 
 def paired(

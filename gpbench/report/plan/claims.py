@@ -539,12 +539,12 @@ def _verdict(rule: str, parts: Sequence[Sequence[bool]], *, thin: bool) -> str:
 def _weakness(plan: Plan, checks: Sequence[Check]) -> tuple[bool, bool]:
     """Whether some cells are cut short or too few, and whether some number rests on one split."""
     planned = {block.position: block.planned for block in blocks_of(plan)} if plan.methods else {}
-    splits: dict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
+    splits: dict[tuple[int, int], set[tuple[str, int, int, int]]] = defaultdict(set)
     counts: dict[tuple[int, int], int] = {}
     cut = False
     for cell in {cell.key: cell for check in checks if check.measured for cell in check.cells}.values():
         position = cell.shown.position
-        splits[position].add((cell.split.index, cell.seed))
+        splits[position].add(cell.unit)
         counts[position] = min(cell.split.count, planned.get(position) or cell.split.count)
         cut = cut or is_cut_short(cell, plan.paper_limits)
     too_few = any(len(own) < counts[position] for position, own in splits.items())

@@ -117,10 +117,10 @@ def _is_judged(entry: Entry) -> bool:
 
 def _pairs(first: Sequence[PlanResult], second: Sequence[PlanResult], metric: str) -> list[tuple[PlanResult, float]]:
     """The first's cells that meet one of the second's, and the differences."""
-    rivals = {(cell.split.index, cell.split.seed, cell.seed): cell for cell in second}
+    rivals = {cell.unit: cell for cell in second}
     found = []
     for cell in first:
-        rival = rivals.get((cell.split.index, cell.split.seed, cell.seed))
+        rival = rivals.get(cell.unit)
         values = None if rival is None else (value_of(cell, metric), value_of(rival, metric))
         if values is not None and values[0] is not None and values[1] is not None:
             found.append((cell, values[0] - values[1]))

@@ -29,7 +29,7 @@ from gpbench.report.text import csv_text
 from gpbench.report.traces import trace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from gpbench.bench.plan.run import PlanCells, PlanResult
@@ -153,21 +153,24 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
 def runs_of(found: PlanCells) -> list[Run]:
     """The finished cells of splits on which a rival has finished."""
     names = _rivals(found)
-    groups: dict[tuple[str, int], list[PlanResult]] = defaultdict(list)
-    for cell in found.results:
-        groups[cell.shown.dataset, cell.split.index].append(cell)
     runs = []
-    for (dataset, split), cells in groups.items():
+    for cells in _by_unit(found.results).values():
         finished = [cell for cell in cells if cell.finished]
         ends = [end_of(trace_of(cell, "nll").values) for cell in finished if cell.shown.name in names]
         lowest = min(ends, default=math.inf)
         if math.isfinite(lowest):
-            runs += [
-                _run(cell, dataset, split, rival=cell.shown.name in names, goal=FACTOR * lowest) for cell in finished
-            ]
+            runs += [_run(cell, rival=cell.shown.name in names, goal=FACTOR * lowest) for cell in finished]
     order = {label: place for place, label in enumerate(dict.fromkeys(cell.shown.method for cell in found.results))}
     sets = {label: place for place, label in enumerate(dict.fromkeys(cell.shown.dataset for cell in found.results))}
     return sorted(runs, key=lambda run: (sets[run.dataset], order[run.label], run.split))
+
+
+def _by_unit(cells: Iterable[PlanResult]) -> dict[tuple[object, ...], list[PlanResult]]:
+    """Cells that may be set beside one another: of one data set, with the same split and seeds."""
+    groups: dict[tuple[object, ...], list[PlanResult]] = defaultdict(list)
+    for cell in cells:
+        groups[cell.dataset, *cell.unit].append(cell)
+    return groups
 
 
 def standings(runs: Sequence[Run]) -> list[Standing]:
@@ -218,7 +221,7 @@ def _rivals(found: PlanCells) -> set[str]:
     return declared & known
 
 
-def _run(cell: PlanResult, dataset: str, split: int, *, rival: bool, goal: float) -> Run:
+def _run(cell: PlanResult, *, rival: bool, goal: float) -> Run:
     trace = trace_of(cell, "nll")
     end = end_of(trace.values)
     seconds = float(trace.seconds[-1])
@@ -228,10 +231,10 @@ def _run(cell: PlanResult, dataset: str, split: int, *, rival: bool, goal: float
     apart = float(cell.metrics.get("startup_seconds") or 0.0) + float(cell.metrics.get("compile_seconds") or 0.0)
     error = cell.metrics.get("error")
     return Run(
-        dataset=dataset,
+        dataset=cell.shown.dataset,
         label=cell.shown.method,
         rival=rival,
-        split=split,
+        split=cell.split.index,
         goal=goal,
         first=arrival(trace, goal),
         stays=stays(trace, goal),
@@ -300,15 +303,11 @@ def _unpaired(found: PlanCells) -> list[str]:
     """Methods that ran at another time than all rivals of their split: a machine is not equally fast all day."""
     names = _rivals(found)
     finished = [cell for cell in found.results if cell.finished and {"start", "end"} <= set(cell.provenance)]
-    rivals: dict[tuple[str, int], list[tuple[datetime, datetime]]] = defaultdict(list)
-    for cell in finished:
-        if cell.shown.name in names:
-            rivals[cell.shown.dataset, cell.split.index].append(_span(cell))
     ran: dict[str, list[bool]] = defaultdict(list)
-    for cell in finished:
-        if others := rivals[cell.shown.dataset, cell.split.index]:
-            start, end = _span(cell)
-            ran[cell.shown.method].append(all(max(start - later, sooner - end) > _APART for sooner, later in others))
+    for cells in _by_unit(finished).values():
+        others = [_span(cell) for cell in cells if cell.shown.name in names]
+        for start, end, label in ((*_span(cell), cell.shown.method) for cell in cells if others):
+            ran[label].append(all(max(start - later, sooner - end) > _APART for sooner, later in others))
     return [
         f"On {sum(apart)} of {len(apart)} splits {label} ran more than {_APART.seconds // 60} minutes before or after "
         "all rivals: its × there compare different hours of the machine."

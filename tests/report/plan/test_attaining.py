@@ -1,5 +1,7 @@
 """Iterations and seconds to 2 % of a method's own end, on made-up curves."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpbench.errors import UsageError
@@ -45,6 +47,15 @@ def test_ratios_rest_on_common_splits_and_failures_are_counted(found):
     assert second.sooner == pytest.approx(20.0)
     none = found({"x-gpc": [None, None], "svgpc": [SLOW, SLOW]})
     assert attainments(none.plan, none.results)[1].sooner is None
+
+
+def test_splits_of_one_number_and_other_protocols_are_not_common(found):
+    here = found({"x-gpc": [FAST, FAST], "svgpc": [SLOW, SLOW]})
+    cells = [
+        replace(cell, split=replace(cell.split, protocol="folds:2")) if cell.method == "svgpc" else cell
+        for cell in here.results
+    ]
+    assert attainments(here.plan, cells)[1].sooner is None
 
 
 def test_ratios_are_to_the_plan_s_first_method_or_none(found):
