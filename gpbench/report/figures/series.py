@@ -6,11 +6,9 @@ plan's name above them, the legend and the notes that must be read with them bel
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections import defaultdict
 from dataclasses import dataclass, field
-from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
@@ -31,7 +29,7 @@ from gpbench.report.figures.style import (
 )
 from gpbench.report.files import write_atomically
 from gpbench.report.notes import head_notes, plan_notes
-from gpbench.report.tables.summary import value_of
+from gpbench.report.tables.summary import over_splits, value_of
 from gpbench.report.text import printable
 
 if TYPE_CHECKING:
@@ -145,15 +143,8 @@ def series_styles(series: Sequence[Series]) -> dict[str, Style]:
 def points_of(plan: Plan, series: Series, metric: str) -> Point:
     """Centre and half width over splits, as the plan asks for them."""
     values = [value_of(cell, metric) for cell in series.finished]
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    counts = len(series.finished), len(series.cells)
-    if not known or len(known) < len(values):
-        return Point(None, None, *counts)
-    centre = fmean(known) if plan.centre == "mean" else median(known)
-    if len(known) == 1:
-        return Point(centre, None, *counts)
-    width = stdev(known) * (2.0 if plan.spread.startswith("2") else 1.0)
-    return Point(centre, width / math.sqrt(len(known)) if plan.spread.endswith("se") else width, *counts)
+    centre, width, _ = over_splits(values, centre=plan.centre, spread=plan.spread)
+    return Point(centre, width, len(series.finished), len(series.cells))
 
 
 def metric_label(metric: str, cells: Sequence[Result]) -> str:

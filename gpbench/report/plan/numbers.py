@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 from gpbench.bench.plan.blocks import Block, blocks
@@ -16,7 +15,7 @@ from gpbench.data.splits import Protocol
 from gpbench.report.groups import is_cut_short, processors_of
 from gpbench.report.plan.published import find_printed, read_published
 from gpbench.report.plan.verdicts import FAILED, NOT_COMPARABLE, NOT_RUN, Evidence, Verdict, judge
-from gpbench.report.tables.summary import statistics, value_of
+from gpbench.report.tables.summary import middle, over_splits, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from gpbench.report.plan.published import Printed
 
 __all__ = ["BlockNumbers", "Entry", "centre_of", "entries_of", "swept_text"]
-
-_WIDTHS = {"sd": 1.0, "2sd": 2.0, "se": 1.0, "2se": 2.0}
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,8 @@ def _of_cells(plan: Plan, block: Block, cells: Sequence[PlanResult], printed: Se
     absent = "" if cells else "no data" if block.dataset in plan.missing else "not run"
     entries = {}
     for metric in plan.metrics:
-        centre, spread, error = _numbers(plan, [value_of(cell, metric) for cell in finished])
+        values = [value_of(cell, metric) for cell in finished]
+        centre, spread, error = over_splits(values, centre=plan.centre, spread=plan.spread)
         one = find_printed(printed, plan, block, metric)
         ours = Evidence(
             centre=centre,
@@ -170,22 +168,9 @@ def _one_row(cells: Sequence[PlanResult]) -> float | None:
     return max(nll * share for nll, share in known) / whole
 
 
-def _numbers(plan: Plan, values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:
-    """Centre, spread and standard error over splits."""
-    known = statistics(values)
-    sd = known["sd"]
-    if known["mean"] is None:
-        return None, None, None
-    centre = centre_of(plan, [value for value in values if value is not None])
-    if sd is None:
-        return centre, None, None
-    error = sd / math.sqrt(len(values))
-    return centre, _WIDTHS[plan.spread] * (error if plan.spread.endswith("se") else sd), error
-
-
 def centre_of(plan: Plan, values: Sequence[float]) -> float:
     """Mean or median of some numbers, as the plan asks for it."""
-    return median(values) if plan.centre == "median" else math.fsum(values) / len(values)
+    return middle(values, plan.centre)
 
 
 def swept_text(block: Block) -> str:

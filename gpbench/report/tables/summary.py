@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from statistics import median
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from gpbench.bench.metrics import metrics
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.result import Result
 
-__all__ = ["Row", "Statistics", "processors", "statistics", "summarise", "value_of"]
+__all__ = ["Row", "Statistics", "middle", "over_splits", "processors", "statistics", "summarise", "value_of"]
 
 
 class Statistics(TypedDict):
@@ -101,6 +102,36 @@ def statistics(values: Sequence[float | None]) -> Statistics:
     if len(numbers) == 1:
         return {"mean": mean, "sd": None}
     return {"mean": mean, "sd": math.sqrt(math.fsum((value - mean) ** 2 for value in numbers) / (len(numbers) - 1))}
+
+
+def over_splits(
+    values: Sequence[float | None], *, centre: str, spread: str
+) -> tuple[float | None, float | None, float | None]:
+    """Centre, spread and standard error of the mean over splits.
+
+    All None where there is no value, or one of them is None; the last two of a single one.
+
+    Parameters
+    ----------
+    values : sequence of float or None
+    centre : str
+        ``mean`` or ``median``.
+    spread : str
+        ``sd``, ``2sd``, ``se`` or ``2se``: standard deviations, or standard errors of the mean.
+    """
+    known = statistics(values)
+    if known["mean"] is None:
+        return None, None, None
+    place = middle([value for value in values if value is not None], centre)
+    if known["sd"] is None:
+        return place, None, None
+    error = known["sd"] / math.sqrt(len(values))
+    return place, (2.0 if spread.startswith("2") else 1.0) * (error if spread.endswith("se") else known["sd"]), error
+
+
+def middle(values: Sequence[float], centre: str) -> float:
+    """``mean`` or ``median`` of some numbers."""
+    return median(values) if centre == "median" else math.fsum(values) / len(values)
 
 
 def value_of(cell: Result, metric: str) -> float | None:
