@@ -221,7 +221,8 @@ def report_claims(form: str | None, output: Path | None, *, fresh: bool) -> None
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.files import write_atomically  # noqa: PLC0415
-    from gpbench.report.plan.claims import claim_words, claims_csv, judge_store  # noqa: PLC0415
+    from gpbench.report.plan.claims import judge_store  # noqa: PLC0415
+    from gpbench.report.plan.claims_shown import claim_words, claims_csv  # noqa: PLC0415
 
     by_ending = {ending: name for name, ending in ENDINGS.items()}
     form = form or ("text" if output is None else by_ending.get(output.suffix.lower(), ""))

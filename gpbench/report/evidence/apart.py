@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells
-    from gpbench.report.plan.claims import Cause, Counterparts, Judged
+    from gpbench.report.plan.claims import Judged
+    from gpbench.report.plan.claims_file import Cause, Counterparts
     from gpbench.report.plan.numbers import BlockNumbers, Entry
 
 __all__ = ["Number", "Tried", "apart", "apart_csv", "apart_table"]
@@ -171,7 +172,7 @@ def _cause(place: int, judged: Judged) -> str:
 def apart_csv(numbers: Sequence[Number]) -> str:
     """The same for programs: a row for each number and cause that was tried, and one where none was.
 
-    What was measured of the causes is :func:`gpbench.report.plan.claims.claims_csv` of them.
+    What was measured of the causes is :func:`gpbench.report.plan.claims_shown.claims_csv` of them.
     """
     rows: list[list[object]] = [
         [

@@ -21,7 +21,9 @@ from gpbench.report.evidence.page import page
 from gpbench.report.evidence.summary import points, points_csv, summary_picture
 from gpbench.report.figures.style import save_figure
 from gpbench.report.files import write_atomically
-from gpbench.report.plan.claims import claims_csv, judge_claims, read_causes, read_claims, read_findings
+from gpbench.report.plan.claims import judge_claims
+from gpbench.report.plan.claims_file import read_causes, read_claims, read_findings
+from gpbench.report.plan.claims_shown import claims_csv
 from gpbench.report.plan.output import scored, write_plan
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 
     from gpbench.bench.plan.run import PlanCells
     from gpbench.report.evidence.experiments import Experiment
-    from gpbench.report.plan.claims import Cause, Judged
+    from gpbench.report.plan.claims import Judged
+    from gpbench.report.plan.claims_file import Cause
 
 __all__ = ["TEMPLATE", "Unwritten", "write_evidence"]
 

@@ -12,7 +12,8 @@ from gpbench.errors import StoreError, reason
 from gpbench.report.notes import head_notes
 from gpbench.report.page.markup import Markup, display_table, element, join, note_list
 from gpbench.report.plan import attaining, logged, rivals
-from gpbench.report.plan.claims import claim_display, judge_claims_of
+from gpbench.report.plan.claims import judge_claims_of
+from gpbench.report.plan.claims_shown import claim_display
 from gpbench.report.plan.differences import differences
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.outline import outline

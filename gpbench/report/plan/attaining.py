@@ -17,7 +17,8 @@ from gpbench.report.compare.attainment import FACTOR, attained
 from gpbench.report.files import write_atomically
 from gpbench.report.notes import plan_notes
 from gpbench.report.plan.checks import blocks_of
-from gpbench.report.plan.claims import claim_words, judge_claims_of
+from gpbench.report.plan.claims import judge_claims_of
+from gpbench.report.plan.claims_shown import claim_words
 from gpbench.report.tables.lines import head_words
 from gpbench.report.tables.table import ENDINGS, NONE, RENDERERS, Display, Line, write_tables
 from gpbench.report.text import csv_text

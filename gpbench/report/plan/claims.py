@@ -1,16 +1,4 @@
-"""The papers' claims, decided by code: what each says, and the verdict, the numbers and the grade that cells give it.
-
-``results/published/PAPER-claims.toml`` lists a paper's::
-
-    paper = "hensman2015"
-
-    [[claims]]
-    text = "with more inducing points klsp gets better on banana"
-    rule = "all"                       # or most
-    [[claims.parts]]
-    plan = "fig1"                      # of the paper
-    measure = "settles"                # of gpbench.report.plan.measures, .pictured or .answers
-    options = { method = "klsp", sweep = "inducing", value = 16 }
+"""What cells say of the papers' claims: a verdict, the numbers and a grade for each, decided by code.
 
 Each part's measure makes checks, of which each holds, does not, or is not decided by the numbers. By the rule ``all``
 (as it is unless the file says otherwise) a claim holds if all decided checks do, and in part if some do; by ``most`` if
@@ -19,130 +7,44 @@ or of which no more than half of the checks have cells, holds in part at most. N
 written by hand. The grade of the evidence: ``full``; ``cut short`` where a check has no cells, or rests on fewer splits
 than its plan states, or on cells that ended before the paper's did; else ``one split`` where a number rests on one.
 
-``results/published/findings.toml`` is of the same form and holds what gpbench itself has to say; its plans are named in
-full (``questions/speed``).
+The claims themselves: :mod:`gpbench.report.plan.claims_file`; for a reader: :mod:`gpbench.report.plan.claims_shown`.
 """
 
 from __future__ import annotations
 
-import inspect
-import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from gpbench.bench.plan.read import find_plan
 from gpbench.bench.plan.run import look_up
 from gpbench.report.groups import is_cut_short
-from gpbench.report.plan import answers, measures, pictured
 from gpbench.report.plan.checks import blocks_of
-from gpbench.report.plan.published import published_folder
+from gpbench.report.plan.claims_file import MEASURES, claims_of, read_claims
 from gpbench.report.scores import SCORED, with_scores
-from gpbench.report.tables.lines import text
-from gpbench.report.tables.table import RENDERERS, Display, Line
-from gpbench.report.text import csv_text
-from gpbench.toml import TomlTable, read_toml
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpbench.bench.plan.plan import Plan
     from gpbench.bench.plan.run import PlanCells
     from gpbench.bench.store import Store
     from gpbench.report.plan.checks import Check
-
-    Measure = Callable[..., list[Check]]
+    from gpbench.report.plan.claims_file import Claim, Part
 
 __all__ = [
-    "GRADES",
-    "MEASURES",
-    "NOT_MEASURED",
-    "VERDICTS",
-    "Cause",
-    "Claim",
-    "Counterparts",
-    "Judged",
-    "Part",
-    "claim_display",
-    "claim_words",
-    "claims_csv",
-    "claims_of",
-    "judge_claims",
-    "judge_claims_of",
-    "judge_store",
-    "read_causes",
-    "read_claims",
-    "read_findings",
+    "GRADES", "NOT_MEASURED", "VERDICTS", "Judged", "judge_claims", "judge_claims_of", "judge_store", "keys_of",
     "unjudged",
-]
+]  # fmt: skip
 
 NOT_MEASURED = "not measured"
-#: Numbers of a claim that a page shows at most; files hold all.
-_MANY = 4
 #: What can be said of a claim.
 VERDICTS = ("holds", "holds in part", "does not hold", "undecided", NOT_MEASURED)
 GRADES = ("full", "cut short", "one split")
-RULES = ("all", "most")
-
-#: Name -> measure.
-MEASURES: dict[str, Measure] = {
-    name: getattr(module, name) for module in (measures, pictured, answers) for name in module.__all__
-}
-
-NOTE = "Verdicts on claims follow from cells by code, as the claims' files say; grades are full, cut short, one split."
-
-#: Letters of a line of a claim, and of its verdict, on a terminal.
-_WIDTHS = (66, 48)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """What decides a part of a claim.
-
-    Attributes
-    ----------
-    plan : str
-        ``PAPER/ITEM``.
-    measure : str
-        Of :data:`MEASURES`.
-    options : mapping
-        Of the measure.
-    """
-
-    plan: str
-    measure: str
-    options: Mapping[str, Any] = field(hash=False)
-
-    @property
-    def words(self) -> str:
-        """For a reader: plan and measure."""
-        return f"{self.plan.partition('/')[2]}: {self.measure.replace('_', ' ')}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """One claim of a paper.
-
-    Attributes
-    ----------
-    paper, text : str
-    rule : str
-        ``all`` or ``most``.
-    parts : tuple of Part
-    """
-
-    paper: str
-    text: str
-    rule: str
-    parts: tuple[Part, ...]
-
-    @property
-    def decided_by(self) -> str:
-        """Plans and measures, in words."""
-        return f"{'; '.join(dict.fromkeys(part.words for part in self.parts))} ({self.rule})"
+#: Numbers of a claim that a page shows at most; files hold all.
+_MANY = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,17 +100,17 @@ class Judged:
     @property
     def keys(self) -> tuple[str, ...]:
         """Of the cells that it rests on."""
-        return tuple(sorted(_keys(self.told)))
+        return tuple(sorted(keys_of(self.told)))
 
     @property
     def upheld(self) -> frozenset[str]:
         """Keys of the cells of the checks that are as the claim says."""
-        return _keys(check for check in self.told if check.holds)
+        return keys_of(check for check in self.told if check.holds)
 
     @property
     def denied(self) -> frozenset[str]:
         """Keys of the cells of the checks that are not."""
-        return _keys(check for check in self.told if check.holds is False)
+        return keys_of(check for check in self.told if check.holds is False)
 
     @property
     def so(self) -> int:
@@ -237,199 +139,9 @@ class Judged:
         return f"{self.verdict}, {self.so} of {self.decided}{left}"
 
 
-def _keys(checks: Iterable[Check]) -> frozenset[str]:
+def keys_of(checks: Iterable[Check]) -> frozenset[str]:
+    """Keys of the cells that checks rest on."""
     return frozenset(cell.key for check in checks for cell in check.cells)
-
-
-def read_claims(folder: Path | None = None) -> list[Claim]:
-    """Every claim, paper by paper, in the order of the files.
-
-    Parameters
-    ----------
-    folder : Path, optional
-        By default the one that ships.
-
-    Raises
-    ------
-    UsageError
-        A file is not as the module says; the message gives the line.
-    """
-    return list(_shipped()) if folder is None else _read(folder)
-
-
-@cache
-def _shipped() -> tuple[Claim, ...]:
-    return tuple(_read(published_folder()))
-
-
-def _read(folder: Path) -> list[Claim]:
-    found: list[Claim] = []
-    for path in sorted(folder.glob("*-claims.toml")):
-        found += _of_file(path, [claim.text for claim in found])
-    return found
-
-
-def _of_file(path: Path, earlier: Sequence[str] = ()) -> list[Claim]:
-    top = read_toml(path, what="the claims")
-    top.only(("paper", "claims"))
-    paper = top.text("paper")
-    found: list[Claim] = []
-    for table in top.array("claims"):
-        claim = _claim(paper, table)
-        if claim.text in {*earlier, *(other.text for other in found)}:
-            raise table.error(f"{paper} claims twice: {claim.text!r}", key="text")
-        found.append(claim)
-    return found
-
-
-@cache
-def read_findings() -> tuple[Claim, ...]:
-    """What gpbench has to say beyond the papers' claims, in the order in which a reader wants it.
-
-    Raises
-    ------
-    UsageError
-        As :func:`read_claims`.
-    """
-    return tuple(_of_file(published_folder() / "findings.toml"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counterparts:
-    """What stands for the numbers of a plan, there or elsewhere.
-
-    Attributes
-    ----------
-    plan : str
-        ``PAPER/ITEM`` that has it.
-    methods : mapping
-        Table of the first plan's [methods] -> the other plan's that stands for it; of any other nothing does.
-    datasets : mapping
-        Data set of the first plan -> the other plan's that stands for it; any other for itself.
-    """
-
-    plan: str
-    methods: Mapping[str, str] = field(hash=False)
-    datasets: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-    def of(self, method: str, dataset: str) -> tuple[str, str, str]:
-        """Plan, table of its [methods] and data set; an empty table where nothing stands for it."""
-        return self.plan, self.methods.get(method, ""), self.datasets.get(dataset, dataset)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cause:
-    """Why some numbers may lie apart from the printed ones, and what the cells say of it.
-
-    Attributes
-    ----------
-    claim : Claim
-        That it is so.
-    plan : str
-        ``PAPER/ITEM`` whose numbers it is to explain.
-    methods, datasets, metrics : tuple of str
-        Tables of its [methods], its data sets and its metrics; none: all.
-    large : bool
-        Only those that the paper prints as ``large``.
-    cells : Counterparts, optional
-        Each only where the check that rests on these cells is as the cause says.
-    instead : Counterparts, optional
-        The numbers that ought to agree with the printed ones, were it so.
-    """
-
-    claim: Claim
-    plan: str
-    methods: tuple[str, ...]
-    datasets: tuple[str, ...]
-    metrics: tuple[str, ...] = ()
-    large: bool = False
-    cells: Counterparts | None = None
-    instead: Counterparts | None = None
-
-    def speaks_of(self, plan: str, *, method: str, dataset: str, metric: str, large: bool) -> bool:
-        """Whether a number is one of those that it is to explain."""
-        return (
-            plan == self.plan
-            and (large or not self.large)
-            and (not self.methods or method in self.methods)
-            and (not self.datasets or dataset in self.datasets)
-            and (not self.metrics or metric in self.metrics)
-        )
-
-
-@cache
-def read_causes() -> tuple[Cause, ...]:
-    """What has been tried to explain numbers that are lower or higher than the printed ones.
-
-    Raises
-    ------
-    UsageError
-        As :func:`read_claims`.
-    """
-    top = read_toml(published_folder() / "causes.toml", what="the causes")
-    top.only(("causes",))
-    found = []
-    for table in top.array("causes"):
-        numbers = table.table("explains")
-        numbers.only(("plan", "methods", "datasets", "metrics", "large"))
-        plan = numbers.text("plan")
-        found.append(
-            Cause(
-                claim=_claim(plan.partition("/")[0], table),
-                plan=plan,
-                methods=numbers.texts("methods", ()),
-                datasets=numbers.texts("datasets", ()),
-                metrics=numbers.texts("metrics", ()),
-                large=numbers.flag("large", False),
-                cells=_counterparts(table, "cells", plan),
-                instead=_counterparts(table, "instead", plan),
-            )
-        )
-    return tuple(found)
-
-
-def _counterparts(table: TomlTable, key: str, plan: str) -> Counterparts | None:
-    other = table.table(key)
-    if not other:
-        return None
-    other.only(("plan", "methods", "datasets"))
-    methods, datasets = other.table("methods"), other.table("datasets")
-    if not methods:
-        raise other.error(f"[{key}] needs the methods that stand for those of a number", key="methods")
-    return Counterparts(
-        plan=other.text("plan", plan),
-        methods={name: methods.text(name) for name in methods},
-        datasets={name: datasets.text(name) for name in datasets},
-    )
-
-
-def _claim(paper: str, table: TomlTable) -> Claim:
-    table.only(("text", "rule", "explains", "cells", "instead", "parts"))
-    parts = []
-    for each in table.array("parts"):
-        each.only(("plan", "measure", "options"))
-        measure = each.text("measure", among=MEASURES)
-        options = dict(each.table("options"))
-        try:
-            inspect.signature(MEASURES[measure]).bind(None, **options)
-        except TypeError as error:
-            raise each.error(f"options of {measure}: {error}", key="options") from None
-        plan = each.text("plan")
-        parts.append(Part(plan=plan if "/" in plan else f"{paper}/{plan}", measure=measure, options=options))
-    if not parts:
-        raise table.error("a claim needs a part that decides it", key="parts")
-    return Claim(paper=paper, text=table.text("text"), rule=table.text("rule", "all", among=RULES), parts=tuple(parts))
-
-
-def claims_of(plan: str) -> list[Claim]:
-    """The claims that a plan decides, or helps to decide, by its id.
-
-    Raises
-    ------
-    UsageError
-        As :func:`read_claims`.
-    """
-    return [claim for claim in read_claims() if any(part.plan == plan for part in claim.parts)]
 
 
 def judge_claims(claims: Sequence[Claim], cells_of: Callable[[str], PlanCells]) -> list[Judged]:
@@ -549,72 +261,3 @@ def _weakness(plan: Plan, checks: Sequence[Check]) -> tuple[bool, bool]:
         cut = cut or is_cut_short(cell, plan.paper_limits)
     too_few = any(len(own) < counts[position] for position, own in splits.items())
     return cut or too_few, any(len(own) == 1 for own in splits.values())
-
-
-def claims_csv(judged: Sequence[Judged]) -> str:
-    """Claims with all that is known of them, a row for each check: what ``results/reproduced/claims.csv`` holds.
-
-    A claim of which no cells were looked at has one row.
-    """
-    rows: list[list[object]] = [
-        ["paper", "claim", "rule", "verdict", "evidence", "plan", "measure", "measured", "so", "cells"]
-    ]
-    for each in judged:
-        head = [each.claim.paper, each.claim.text, each.claim.rule, each.verdict, each.grade]
-        rows += [
-            [*head, part.plan, part.measure, check.words, _so(check), " ".join(sorted(_keys([check])))]
-            for part, check in each.checks
-        ] or [[*head, "", "", "", NOT_MEASURED, ""]]
-    return csv_text(rows)
-
-
-def _so(check: Check) -> str:
-    if not check.measured:
-        return NOT_MEASURED
-    return "undecided" if check.holds is None else "yes" if check.holds else "no"
-
-
-def claim_words(judged: Sequence[Judged], form: str, *, width: int | None = None) -> str:
-    """Claims with their verdicts, in a format of tables; empty where there are none.
-
-    Parameters
-    ----------
-    judged : sequence of Judged
-    form : str
-        ``text``, ``markdown`` or ``latex``.
-    width : int, optional
-        Of the terminal, for text.
-    """
-    if not judged:
-        return ""
-    if form == "text" and width is not None:
-        rows = [Line((each.claim.text, _verdict_words(each)), ()) for each in judged]
-        return text(_display(("claim of the paper", "verdict"), rows), width)
-    lines = []
-    for each in judged:
-        words = (each.claim.text, _verdict_words(each))
-        lines += _broken(words) if form == "text" else [Line(words, ())]
-    return RENDERERS[form](_display(("claim of the paper", "verdict"), lines))
-
-
-def _verdict_words(each: Judged) -> str:
-    grade = f" ({each.grade})" if each.grade else ""
-    return f"{each.verdict}{grade}" + (f": {each.measured}" if each.measured else "")
-
-
-def claim_display(judged: Sequence[Judged]) -> Display | None:
-    """Claims with all that is known of them; None where there are none."""
-    lines = [
-        Line((each.claim.text, each.claim.decided_by, each.verdict, each.grade, each.measured), ()) for each in judged
-    ]
-    return _display(("claim of the paper", "decided by", "verdict", "evidence", "measured"), lines) if lines else None
-
-
-def _display(heads: tuple[str, ...], lines: Sequence[Line]) -> Display:
-    return Display(word_heads=heads, number_heads=(), lines=tuple(lines), best="", notes=(NOTE,))
-
-
-def _broken(words: Sequence[str]) -> list[Line]:
-    """A row as lines that fit a terminal."""
-    parts = [textwrap.wrap(word, width) for word, width in zip(words, _WIDTHS, strict=True)]
-    return [Line(each, ()) for each in zip_longest(*parts, fillvalue="")]

@@ -14,7 +14,8 @@ from gpbench.bench.plan.blocks import swept_words
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import disturbance_words
 from gpbench.report.notes import plan_notes
-from gpbench.report.plan.claims import Judged, claim_words, judge_claims_of
+from gpbench.report.plan.claims import Judged, judge_claims_of
+from gpbench.report.plan.claims_shown import claim_words
 from gpbench.report.plan.differences import PlannedDifference, differences, differences_csv, differences_note
 from gpbench.report.plan.numbers import BlockNumbers, Entry, entries_of, swept_text
 from gpbench.report.plan.verdicts import NOT_COMPARABLE, RULE, tally

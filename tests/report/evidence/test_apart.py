@@ -8,9 +8,10 @@ import pytest
 from gpbench.bench.plan.read import find_plan
 from gpbench.errors import UsageError
 from gpbench.report.evidence.apart import apart, apart_csv, apart_table
-from gpbench.report.plan import claims
+from gpbench.report.plan import claims_file
 from gpbench.report.plan.checks import Check
-from gpbench.report.plan.claims import Cause, Claim, Counterparts, Judged, Part, read_causes, unjudged
+from gpbench.report.plan.claims import Judged, unjudged
+from gpbench.report.plan.claims_file import Cause, Claim, Counterparts, Part, read_causes
 
 PLAN = """
 title = "T"
@@ -146,7 +147,7 @@ def test_a_cause_that_puts_a_data_set_in_a_number_s_place_names_the_methods_too(
         'options = { method = "gfitc", metric = "nll", value = 1.0 }\n',
         encoding="utf-8",
     )
-    monkeypatch.setattr(claims, "published_folder", lambda: tmp_path)
+    monkeypatch.setattr(claims_file, "published_folder", lambda: tmp_path)
     with pytest.raises(UsageError, match=r"causes.toml, line 4: .*needs the methods"):
         read_causes.__wrapped__()
 

@@ -9,7 +9,8 @@ from gpbench.report.evidence.experiments import experiment, experiments_table, h
 from gpbench.report.evidence.page import UNCARRIED, page, resolved
 from gpbench.report.evidence.summary import points, points_csv, summary_picture
 from gpbench.report.plan.checks import Check
-from gpbench.report.plan.claims import Claim, Judged, Part, unjudged
+from gpbench.report.plan.claims import Judged, unjudged
+from gpbench.report.plan.claims_file import Claim, Part
 
 PLAN = """
 title = "T"

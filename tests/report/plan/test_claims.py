@@ -13,21 +13,11 @@ from gpbench.bench.store import Store
 from gpbench.errors import UsageError
 from gpbench.report.page import plan_page
 from gpbench.report.page.parts import plan_part
-from gpbench.report.plan import claims as module
+from gpbench.report.plan import claims
 from gpbench.report.plan.checks import Check
-from gpbench.report.plan.claims import (
-    MEASURES,
-    NOTE,
-    claim_display,
-    claim_words,
-    claims_csv,
-    claims_of,
-    judge_claims,
-    judge_claims_of,
-    judge_store,
-    read_claims,
-    unjudged,
-)
+from gpbench.report.plan.claims import judge_claims, judge_claims_of, judge_store, unjudged
+from gpbench.report.plan.claims_file import MEASURES, Claim, Part, claims_of, read_claims
+from gpbench.report.plan.claims_shown import NOTE, claim_display, claim_words, claims_csv
 from gpbench.report.plan.output import plan_text, write_plan
 
 PAPERS = ("hensman2015", "izmailov2016", "sheth2015", "villacampa2017", "wenzel2019")
@@ -145,10 +135,8 @@ def judged(tmp_path, make_cell, plan_cell, found_of, monkeypatch):
                 for index in range(count)
             )
             checks.append(Check(f"{name} is so", holds, cells, measured=holds != "not run"))
-        monkeypatch.setitem(module.MEASURES, "made", lambda found: checks)  # noqa: ARG005
-        claim = module.Claim(
-            paper="mine", text="t", rule=rule, parts=(module.Part(plan="mine/mine", measure="made", options={}),)
-        )
+        monkeypatch.setitem(MEASURES, "made", lambda found: checks)  # noqa: ARG005
+        claim = Claim(paper="mine", text="t", rule=rule, parts=(Part(plan="mine/mine", measure="made", options={}),))
         (found,) = judge_claims([claim], lambda _: found_of(plan))
         return found
 
@@ -186,9 +174,9 @@ def test_the_rules(judged, rule, says, verdict):
 )
 def test_most_is_asked_of_each_part(parts, verdict, monkeypatch, found_of):
     given = iter([[Check("so", holds) for holds in part] for part in parts])
-    monkeypatch.setitem(module.MEASURES, "made", lambda found: next(given))  # noqa: ARG005
-    part = module.Part(plan="wenzel2019/table1", measure="made", options={})
-    claim = module.Claim(paper="mine", text="t", rule="most", parts=(part,) * len(parts))
+    monkeypatch.setitem(MEASURES, "made", lambda found: next(given))  # noqa: ARG005
+    part = Part(plan="wenzel2019/table1", measure="made", options={})
+    claim = Claim(paper="mine", text="t", rule="most", parts=(part,) * len(parts))
     (found,) = judge_claims([claim], lambda name: found_of(find_plan(name)))
     assert found.verdict == verdict
 
@@ -213,7 +201,7 @@ def test_the_grade_of_the_evidence(judged):
 def test_a_page_is_shown_a_few_numbers_those_against_the_claim_first(judged, monkeypatch):
     says = {"german": True, "magic": False}
     assert judged(says).brief == judged(says).measured == "german is so; magic is so"
-    monkeypatch.setattr(module, "_MANY", 1)
+    monkeypatch.setattr(claims, "_MANY", 1)
     found = judged(says)
     assert (found.measured, found.brief) == ("german is so; magic is so", "magic is so; 1 more")
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpbench.errors import NotComputed, UsageError
 from gpbench.report.plan import answers, measures, pictured
-from gpbench.report.plan.claims import MEASURES
+from gpbench.report.plan.claims_file import MEASURES
 
 PLAN = """
 title = "T"

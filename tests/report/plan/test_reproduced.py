@@ -14,7 +14,7 @@ from gpbench.report.evidence import write
 from gpbench.report.evidence.page import NUMBER
 from gpbench.report.evidence.write import TEMPLATE, write_evidence
 from gpbench.report.files import PICTURES
-from gpbench.report.plan.claims import read_findings
+from gpbench.report.plan.claims_file import read_findings
 
 ROOT = checkout()
 pytestmark = [
