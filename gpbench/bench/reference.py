@@ -49,6 +49,12 @@ _AS_JSON = ("settings", "limits", "origin", "problem", "provenance")
 _SPLIT = ("protocol", "index", "count", "seed")
 #: Parts of the provenance that differ from cell to cell; the rest is the same text for many, which parquet keeps once.
 _OWN = ("start", "end", "calibration")
+#: Columns of whole numbers, and of text; what is neither, nor of a trace, is a metric.
+_WHOLE = ("format", "version", "seed", "split_index", "split_count", "split_seed")
+_TEXTS = (
+    "key", "status", "dataset", "checksum", "method", "likelihood", "scaling", "source", "changes", "stopped_by",
+    "clock", "arrays_sha256", "split_protocol", "place", *_AS_JSON, *_OWN,
+)  # fmt: skip
 #: Parts of a description in which a cell may differ from a later one that takes its place.
 _REPLACED = (*CONTENT, "version", "source", "origin.version", "origin.source")
 
@@ -90,8 +96,7 @@ def arrow_of(results: Iterable[Result], *, traces: bool = True) -> pa.Table:
     rows = sorted((_row(result, traces=traces) for result in results), key=lambda row: row["key"])
     columns = {}
     for name in _names(rows):
-        values = [row.get(name) for row in rows]
-        columns[name] = pa.array(values, type=_type(name, values))
+        columns[name] = pa.array([row.get(name) for row in rows], type=_type(name))
     return pa.table(columns)
 
 
@@ -210,17 +215,17 @@ def _points(number: int) -> Sequence[int]:
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Every column's name: in the order of the first row that has it."""
-    return list(dict.fromkeys(name for row in rows for name in row))
+    """Every column's name: in the order of the first row that has it; without rows, what every cell has."""
+    return list(dict.fromkeys(name for row in rows for name in row)) or [*_WHOLE, *_TEXTS]
 
 
-def _type(name: str, values: Sequence[Any]) -> pa.DataType:
+def _type(name: str) -> pa.DataType:
+    """A column's type by its name alone, so that files of many plans can be read as one table."""
     import pyarrow as pa  # noqa: PLC0415  # as above
 
     if name.startswith("trace_"):
         return pa.list_(pa.float32())
-    kinds = {type(value) for value in values if value is not None}
-    return pa.int64() if kinds == {int} else pa.float64() if kinds and kinds <= {int, float} else pa.string()
+    return pa.int64() if name in _WHOLE else pa.string() if name in _TEXTS else pa.float64()
 
 
 def _result(row: Mapping[str, Any]) -> Result:

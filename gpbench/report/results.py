@@ -167,7 +167,7 @@ def load_results(place: str | Path | None = None, *, fresh: bool = False, traces
     """
     found = all_results(fresh=fresh, traces=traces, store=None if place is None else Path(place))
     table = tidy(found.cells, traces=traces)
-    table["place"] = found.places(table["key"].tolist() if len(table) else [])
+    table["place"] = found.places(table["key"].tolist())
     return table
 
 
@@ -177,9 +177,8 @@ def results_csv(found: Results) -> str:
     for name in table.columns:
         if name.startswith("trace_"):
             table[name] = [json.dumps(each) for each in table[name]]
-    if len(table):
-        for name, column in found.beside(table["key"].tolist()).items():
-            table[name] = column
+    for name, column in found.beside(table["key"].tolist()).items():
+        table[name] = column
     text: str = table.to_csv(index=False, lineterminator="\n")
     return text
 
@@ -190,9 +189,8 @@ def results_parquet(found: Results) -> bytes:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     table: pa.Table = arrow_of(found.cells, traces=found.traces)
-    if table.num_columns:
-        for name, column in found.beside(table.column("key").to_pylist()).items():
-            table = table.append_column(name, pa.array(column, type=pa.string()))
+    for name, column in found.beside(table.column("key").to_pylist()).items():
+        table = table.append_column(name, pa.array(column, type=pa.string()))
     file = io.BytesIO()
     pq.write_table(table, file, compression="zstd")
     return file.getvalue()

@@ -4,12 +4,13 @@ import errno
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from bench_fakes import spec
 
 from gpbench.bench.cell import Limits, OriginSpec
-from gpbench.bench.reference import POINTS, merged, read_reference, tidy, write_reference
+from gpbench.bench.reference import POINTS, merged, read_reference, reference_files, tidy, write_reference
 from gpbench.bench.result import Problem, Result
 from gpbench.errors import StoreError, UsageError
 
@@ -146,3 +147,24 @@ def test_a_tidy_table_has_a_row_a_cell_and_no_lists_unless_asked_for():
     assert (len(table), table["nll"].tolist(), sorted(table["split_index"])) == (2, [0.5, 0.5], [0, 1])
     assert not [name for name in table.columns if name.startswith("trace_")]
     assert tidy([]).empty
+
+
+def test_a_column_has_the_same_type_in_every_file(tmp_path):
+    unknown = replace(
+        a_result(), metrics={"nll": None, "error": None, "train_seconds": 1.0, "iterations": 7, "auc": None}
+    )
+    write_reference(tmp_path / "a.parquet", [unknown])
+    write_reference(tmp_path / "b.parquet", [a_result(index=1)])
+    write_reference(tmp_path / "none.parquet", [])
+    together = pa.unify_schemas([pq.read_schema(path) for path in sorted(tmp_path.glob("*.parquet"))])
+    assert {str(together.field(name).type) for name in ("nll", "auc", "iterations", "bound")} == {"double"}
+    assert {"key", "dataset", "method", "version"} <= set(pq.read_schema(tmp_path / "none.parquet").names)
+    assert read_reference(tmp_path / "none.parquet") == []
+
+
+@pytest.mark.reference
+def test_the_files_that_ship_can_be_read_as_one_table():
+    files = reference_files()
+    together = pa.unify_schemas([pq.read_schema(path) for path in files])
+    assert {str(together.field(name).type) for name in ("nll", "auc", "brier", "bound")} == {"double"}
+    assert all("key" in pq.read_schema(path).names for path in files)

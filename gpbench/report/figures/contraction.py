@@ -19,7 +19,7 @@ from matplotlib.ticker import LogLocator
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.report.figures.series import finish, new_figure, write_picture
 from gpbench.report.figures.style import RC, log_axis
-from gpbench.report.text import csv_text
+from gpbench.report.text import DRAWN, csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -134,4 +134,4 @@ def _csv(arrays: Arrays) -> str:
     for what, ratios in _ratios(arrays):
         numbers = (len(ratios), float(np.median(ratios)), float(ratios.max()), int((ratios > 1.0).sum()))
         rows.append([*what, *numbers])
-    return csv_text(rows)
+    return csv_text(rows, digits=DRAWN)

@@ -48,7 +48,7 @@ from gpbench.report.files import write_atomically
 from gpbench.report.groups import Group, disturbed_words, group_cells, is_cut_short
 from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
-from gpbench.report.text import csv_text, printable
+from gpbench.report.text import DRAWN, csv_text, printable
 from gpbench.report.traces import SPREADS, Curve, curve_of, in_digits
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def curves_csv(cells: Iterable[Result], metric: str | Sequence[str] = ("nll", "e
             bands = [np.nan] * len(curve.mean) if curve.band is None else curve.band
             points = zip(curve.seconds, curve.mean, bands, strict=True)
             rows += [[*what, *(float(each) if np.isfinite(each) else None for each in point)] for point in points]
-    return csv_text(rows)
+    return csv_text(rows, digits=DRAWN)
 
 
 def _draw(

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from gpbench.bench.derived.stored import stored_arrays
 from gpbench.report.figures.series import finish, new_figure, write_picture
 from gpbench.report.figures.style import CLASS_COLORS, RC
-from gpbench.report.text import csv_text
+from gpbench.report.text import DRAWN, csv_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
         notes = ["SEP's sites are all the same: the n-th root of the product that it keeps."]
         finish(drawn, found.plan, handles, notes=notes)
     moments = zip(["exact", *arrays["names"]], arrays["moments"].tolist(), strict=True)
-    numbers = csv_text([("posterior", "mean", "variance"), *((name, *both) for name, both in moments)])
+    numbers = csv_text([("posterior", "mean", "variance"), *((name, *both) for name, both in moments)], digits=DRAWN)
     return write_picture(drawn, found, folder, numbers=numbers)
 
 

@@ -30,7 +30,7 @@ from gpbench.report.figures.series import (
     write_picture,
 )
 from gpbench.report.figures.style import RC
-from gpbench.report.text import csv_text, printable
+from gpbench.report.text import DRAWN, csv_text, printable
 from gpbench.report.traces import SPREADS
 
 if TYPE_CHECKING:
@@ -183,4 +183,4 @@ def _csv(plan: Plan, series: Sequence[Series]) -> str:
             lost = point.cells - point.finished
             numbers = [value if value is None or math.isfinite(value) else None for value in (point.value, point.width)]
             rows.append([each.dataset, each.method, each.label, *swept, point.cells, lost, metric, *numbers])
-    return csv_text(rows)
+    return csv_text(rows, digits=DRAWN)

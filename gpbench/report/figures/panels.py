@@ -23,7 +23,7 @@ from gpbench.errors import UsageError, unknown_name
 from gpbench.report.figures.learning_curves import lost_cells, swept_name
 from gpbench.report.figures.series import Series, finish, new_figure, series_of, write_picture
 from gpbench.report.figures.style import CLASS_COLORS, RC
-from gpbench.report.text import csv_text, printable
+from gpbench.report.text import DRAWN, csv_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,7 +178,7 @@ def _csv(found: PlanCells) -> str:
                 [each.dataset, each.label, cell.metrics["nll"], count, number + 1, float((margin > 0.0).mean())]
                 for number, margin in enumerate(arrays[f"{cell.key}/margins"])
             ]
-    return csv_text(rows)
+    return csv_text(rows, digits=DRAWN)
 
 
 def _handles(labels: Array, *, own: bool) -> list[Line2D]:

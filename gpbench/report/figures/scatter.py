@@ -33,7 +33,7 @@ from gpbench.report.figures.series import (
 )
 from gpbench.report.figures.style import RC, time_axis
 from gpbench.report.groups import processors_of
-from gpbench.report.text import csv_text, printable
+from gpbench.report.text import DRAWN, csv_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,7 +113,7 @@ def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:
             handles.append(ring)
         if x in _TIMES:
             notes.append(f"Times were taken on {cpus[0]}.")
-        return finish(drawn, plan, handles, notes=notes + lost_cells(series)), csv_text(rows)
+        return finish(drawn, plan, handles, notes=notes + lost_cells(series)), csv_text(rows, digits=DRAWN)
 
 
 def _points(plan: Plan, series: Sequence[Series], *, x: str, y: str, join: str) -> dict[str, list[_Point]]:
@@ -205,7 +205,8 @@ def agreement(found: PlanCells) -> tuple[Figure, str]:
                 rms = float(np.sqrt(np.mean((x - y) ** 2)))
                 numbers = [f"{value:.6g}" for value in (correlation, largest, rms)]  # sums differ between machines
                 rows.append([truth.dataset, other.label, truth.label, name, len(x), *numbers])
-        return finish(drawn, plan, [], notes=["A mark is a test row; all splits together."]), csv_text(rows)
+        notes = ["A mark is a test row; all splits together."]
+        return finish(drawn, plan, [], notes=notes), csv_text(rows, digits=DRAWN)
 
 
 def _common(truth: Series, other: Series) -> list[tuple[PlanResult, PlanResult]]:
