@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,8 @@ def test_a_hard_limit_kills_without_any_other_limit(workers):
     assert (status, kind) == ("timeout", "Hung")
     assert "the hard limit is 0.4 s" in words
     assert outcome.result.problem.iteration in {1, 2}  # at its latest look
+    start, end = (datetime.fromisoformat(outcome.result.provenance[name]) for name in ("start", "end"))
+    assert (end - start).total_seconds() >= 0.4  # from when the worker got it
 
 
 def test_a_cell_that_hangs_leaves_no_children(workers, tmp_path):
