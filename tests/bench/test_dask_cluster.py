@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from bench_fakes import FAKE, FakeScheme, task, without_times
+from bench_fakes import FAKE, FakeScheme, Serial, task, without_times
 
-from gpbench.bench.execution import Serial, executor_for
+from gpbench.bench.execution import executor_for
 from gpbench.bench.methods import Method
 from gpbench.bench.runner import Bounds
 from gpbench.bench.store import Store

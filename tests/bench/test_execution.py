@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from bench_fakes import FAKE, FakeScheme, FakeSource, task, without_times
+from bench_fakes import FAKE, FakeScheme, FakeSource, Serial, task, without_times
 
 from gpbench.bench import sources
 from gpbench.bench.cell import Limits
-from gpbench.bench.execution import Serial, executor
+from gpbench.bench.execution import executor
 from gpbench.bench.methods import Method
 from gpbench.bench.runner import Bounds
 from gpbench.bench.watchdog import Patience
@@ -190,12 +190,6 @@ def test_interrupt_gives_every_running_cell_an_outcome_and_leaves_no_process(wor
 
 def test_nobody_waits_any_more(workers):
     assert list(workers(patience=SHORT).run([task(trouble="sleep")], wanted=lambda: False)) == []
-
-
-def test_serial_stops_where_the_process_is_asked_to_end():
-    tasks = [task(), task(trouble="interrupt"), task(index=1)]
-    statuses = [outcome.result.status for outcome in Serial().run(tasks)]
-    assert statuses == ["ok", "interrupted"]
 
 
 def test_a_method_that_cannot_travel_is_refused(workers):
