@@ -48,7 +48,8 @@ class Gauge:
 
     def begin(self) -> None:
         """A cell begins: forget what was taken before, but for the latest, unless that is too old."""
-        del self._taken[:-1]
+        # A worker may have idled for hours: a step timed before that says nothing of the machine under this cell.
+        self._taken = self._taken[-1:] if perf_counter() < self.due else []
         self.take_if_due()
 
     def take_if_due(self) -> None:

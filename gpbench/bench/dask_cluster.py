@@ -21,10 +21,12 @@ import pickle
 import queue
 import threading
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from gpbench.bench.provenance import now
 from gpbench.bench.runner import Outcome, Task, lost
 from gpbench.bench.signals import Terminated
 from gpbench.bench.workers import Workers, pickled
@@ -98,7 +100,7 @@ class DaskCluster:
             The scheduler is gone, or no worker is left; the cells that were running have an outcome.
         """
         tasks = iter(tasks)
-        waiting: dict[Any, tuple[Task, str]] = {}
+        waiting: dict[Any, _Handed] = {}
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         since = monotonic()  # when a worker was last seen
         try:
@@ -115,8 +117,7 @@ class DaskCluster:
                             f"the Dask scheduler at {self._address} has had no worker for {self._patience:g} s"
                         ) from None
                     continue
-                task, _ = waiting[future]
-                outcome = self._outcome(task, future)
+                outcome = self._outcome(waiting[future], future)
                 del waiting[future]
                 since = monotonic()
                 future.release()
@@ -127,11 +128,11 @@ class DaskCluster:
             if not waiting:  # between two cells: no outcome is left to say it
                 raise
             words = "ended from outside by SIGTERM" if isinstance(halt, Terminated) else "interrupted by the user"
-            for task, _ in waiting.values():
-                yield lost(task, "interrupted", kind=type(halt).__name__, message=words, halted=True)
+            for each in waiting.values():
+                yield each.lost("interrupted", kind=type(halt).__name__, message=words, halted=True)
         except ClusterLost as error:
-            for task, _ in waiting.values():
-                yield lost(task, "interrupted", kind="ClusterLost", message=str(error))
+            for each in waiting.values():
+                yield each.lost("interrupted", kind="ClusterLost", message=str(error))
             raise
         finally:
             if waiting and self._client.status == "running":
@@ -142,15 +143,15 @@ class DaskCluster:
         with suppress(OSError, TimeoutError, RuntimeError):  # it is gone
             self._client.close(timeout=2)
 
-    def _submit(self, task: Task, waiting: dict[Any, tuple[Task, str]], done: queue.SimpleQueue[Any]) -> None:
+    def _submit(self, task: Task, waiting: dict[Any, _Handed], done: queue.SimpleQueue[Any]) -> None:
         content = pickled(task)
-        busy = {place for _, place in waiting.values()}
+        busy = {each.place for each in waiting.values()}
         place = next((one for one in self._addresses() if one not in busy), "")
         # A wish and no more: should this worker die, any other may take the cell. Not pure, since with --force the same
         # cell must run again.
         where = {"workers": [place], "allow_other_workers": True} if place else {}
         future = self._client.submit(_serve, content, pure=False, **where)
-        waiting[future] = task, place
+        waiting[future] = _Handed(task, place)
         future.add_done_callback(done.put)
 
     def _addresses(self) -> list[str]:
@@ -172,7 +173,7 @@ class DaskCluster:
     def _gone(self) -> ClusterLost:
         return ClusterLost(f"the Dask scheduler at {self._address} is gone")
 
-    def _outcome(self, task: Task, future: Any) -> Outcome:
+    def _outcome(self, handed: _Handed, future: Any) -> Outcome:
         """The outcome of a cell, or what became of it instead."""
         if future.status == "finished":
             outcome: Outcome = pickle.loads(future.result())  # noqa: S301  # our own worker wrote it
@@ -180,11 +181,24 @@ class DaskCluster:
         if future.status == "error":
             error = future.exception()
             if isinstance(error, distributed.KilledWorker):
-                return lost(task, "failed", kind="WorkerDied", message=f"it ended the workers that ran it: {error}")
+                return handed.lost("failed", kind="WorkerDied", message=f"it ended the workers that ran it: {error}")
             words = f"the worker cannot run the cell: {error}"
-            return lost(task, "failed", kind=type(error).__name__, message=words)
+            return handed.lost("failed", kind=type(error).__name__, message=words)
         self._addresses()
-        return lost(task, "failed", kind="GivenUp", message=f"the cluster gave the cell up ({future.status})")
+        return handed.lost("failed", kind="GivenUp", message=f"the cluster gave the cell up ({future.status})")
+
+
+@dataclass(frozen=True)
+class _Handed:
+    """A cell that the cluster has: the worker that it was meant for, and since when."""
+
+    task: Task
+    place: str
+    start: str = field(default_factory=now)
+
+    def lost(self, status: str, **how: Any) -> Outcome:
+        """Its outcome where no worker gave one; which machine it ran on is not known then."""
+        return lost(self.task, status, start=self.start, here=False, **how)
 
 
 def _serve(content: bytes) -> bytes:

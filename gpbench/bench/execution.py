@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.runner import Outcome, Task
 
-__all__ = ["Executor", "Serial", "executor", "executor_for"]
+__all__ = ["Executor", "executor", "executor_for"]
 
 
 class Executor(Protocol):
@@ -30,26 +30,6 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Let go of what it holds."""
-
-
-class Serial:
-    """One cell after another in this very process: for schemes that live in it alone, and for a debugger.
-
-    Nothing stands between a cell and the sweep then: one that crashes or hangs takes the sweep with it.
-    """
-
-    def run(self, tasks: Iterable[Task]) -> Generator[Outcome]:
-        """Outcomes in the order of the tasks."""
-        from gpbench.bench.runner import run_cell  # noqa: PLC0415  # heavy: see gpbench.bench.workers
-
-        for task in tasks:
-            outcome = run_cell(task)
-            yield outcome
-            if outcome.halted:
-                return
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def executor(jobs: int) -> Executor:

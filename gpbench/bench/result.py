@@ -32,13 +32,17 @@ from gpbench.typed import Table, shortened
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["COLUMNS", "LARGEST", "STATUSES", "FormatError", "Problem", "Result", "check_stored_form"]
+__all__ = ["COLUMNS", "ENDS", "LARGEST", "STATUSES", "FormatError", "Problem", "Result", "check_stored_form"]
 
 #: Bytes of a stored result; none comes near, and a file that has more is read by nobody.
 LARGEST = 2**26
 
 #: How a cell can end.
 STATUSES = ("ok", "failed", "timeout", "interrupted")
+
+#: Why the training of a cell that ended well was over: what a scheme may say of itself
+#: (:data:`gpbench.optimize.training.StoppedBy`), and the limit that the harness set in place of its ``on_step``.
+ENDS = ("converged", "schedule", "iterations", "seconds", "failed-to-improve", "unknown")
 
 #: Wall and processor seconds of one thread that are further apart than this share are told.
 APART = 0.2
@@ -113,7 +117,7 @@ class Result(CellSpec):
     status : str
         One of :data:`STATUSES`.
     stopped_by : str or None
-        Why training ended; None unless the cell ended well.
+        Why training ended, one of :data:`ENDS`; None unless the cell ended well.
     clock : str or None
         Which seconds ``train_seconds``, the trace and the limit on seconds count, of
         :data:`~gpbench.bench.clock.CLOCKS`.
@@ -255,7 +259,7 @@ class Result(CellSpec):
             changes=table.text("changes", None),
             origin=table.table("origin").build(OriginSpec) if "origin" in table else None,
             status=status,
-            stopped_by=table.text("stopped_by", None),
+            stopped_by=table.text("stopped_by", None, among=ENDS),
             clock=table.text("clock", None, among=CLOCKS),
             metrics=_metrics(table.table("metrics"), finished=status == "ok"),
             trace=_trace(table.table("trace")),

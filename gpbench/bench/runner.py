@@ -51,6 +51,8 @@ _MOST_WORDS = 2000
 """Characters of an error's message that are kept."""
 APART = ("startup_seconds", "compile_seconds")
 """Facts that stand beside the training seconds: what a rival's process takes before its clock runs."""
+_OF_ANY_MACHINE = ("threads", "jobs", "start", "end")
+"""Provenance that is known of a cell wherever it ran."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,12 +157,21 @@ def run_cell(task: Task, *, board: Board | None = None) -> Outcome:
         check_stored_form(outcome.result)
     except StoreError as error:
         words = f"what its scheme has told cannot be stored: {error}"
-        return lost(task, "failed", kind="StoreError", message=words, halted=outcome.halted)
+        return lost(task, "failed", kind="StoreError", message=words, start=attempt.start, halted=outcome.halted)
     return outcome
 
 
 def lost(
-    task: Task, status: str, *, kind: str, message: str, iteration: int = 0, place: str = "", halted: bool = False
+    task: Task,
+    status: str,
+    *,
+    kind: str,
+    message: str,
+    start: str | None = None,
+    here: bool = True,
+    iteration: int = 0,
+    place: str = "",
+    halted: bool = False,
 ) -> Outcome:
     """The outcome of a cell whose process gave none.
 
@@ -171,25 +182,31 @@ def lost(
         ``failed``, ``timeout`` or ``interrupted``.
     kind, message, place : str
         For the result's ``problem``.
+    start : str or None
+        When the cell was handed over, see :func:`~gpbench.bench.provenance.now`; None where it was handed to nobody.
+    here : bool
+        Whether it ran on this machine. Where that is not known, its provenance names neither code nor libraries nor
+        processor.
     iteration : int
         The last one that is known of.
     halted : bool
         As in :class:`Outcome`.
     """
-    result = _Attempt(task).ended(status, problem=Problem(kind, message)).result
+    result = _Attempt(task, start=start).ended(status, problem=Problem(kind, message)).result
     unknown = dict.fromkeys(("train_seconds", "wall_seconds", "cpu_seconds", "peak_rss_mb"))
     metrics = {**result.metrics, **unknown, "iterations": iteration}
     problem = Problem(kind, message, iteration, place)
-    return Outcome(replace(result, metrics=metrics, problem=problem), None, halted)
+    known = result.provenance if here else {name: result.provenance[name] for name in _OF_ANY_MACHINE}
+    return Outcome(replace(result, metrics=metrics, provenance=known, problem=problem), None, halted)
 
 
 class _Attempt:
     """One cell being run, with what is known of it at any moment."""
 
-    def __init__(self, task: Task, board: Board | None = None) -> None:
+    def __init__(self, task: Task, board: Board | None = None, *, start: str | None = None) -> None:
         self.task = task
         self.board = board
-        self.start = now()
+        self.start = start or now()
         self.clock = Clock(clock_for(task.threads))
         self.watcher: Watcher | None = None
         self.jitter: float | None = None
@@ -291,7 +308,7 @@ class _Attempt:
             return self.ended(status, problem=Problem(kind, message, place=place))
         except (TypeError, ValueError, ArithmeticError, AttributeError):
             halted = status == "interrupted"
-            return lost(self.task, status, kind=kind, message=message, place=place, halted=halted)
+            return lost(self.task, status, kind=kind, message=message, start=self.start, place=place, halted=halted)
 
     def ended(
         self,

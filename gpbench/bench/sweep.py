@@ -101,96 +101,154 @@ def sweep(
         Ctrl-C, or SIGTERM; all outcomes so far are stored.
     """
     store.prepare()
-    before = _stored(tasks, store)
-    results = {} if force else _finished(before)
-    wanted = {task.spec.key: task for task in tasks}
-    dependent = [task for key, task in wanted.items() if key not in results and task.origin is not None]
-    origins = {task.origin.spec.key: task.origin for task in dependent if task.origin is not None}
-    origins = {key: task for key, task in origins.items() if key not in wanted}
-    before |= _stored(origins.values(), store)
-    results |= _finished({key: before[key] for key in origins})
-    to_do = {key: task for key, task in {**origins, **wanted}.items() if key not in results}
-    total, stored = len(origins) + len(wanted), len(results)
-    for problem in store.problems:
-        watch(Event("damaged", total, stored, problem))
-    if differing := _ran_otherwise(tasks, results):
-        watch(Event("otherwise", total, stored, differing))
-    watch(Event("begin", total, stored, to_do=tuple(to_do.values())))
-    claims: dict[str, Lease] = {}
-
-    def announced(ready: Iterable[Task], others: list[Task]) -> Iterator[Task]:
-        """The tasks that no other process has run since the sweep began; ``others`` gets those that one runs now."""
-        for task in ready:
-            key = task.spec.key
-            lease = store.claim(key)
-            if lease is None:
-                others.append(task)
-                continue
-            found = store.get(key)
-            if found is not None and found != before[key] and found.status != "interrupted":
-                lease.release()
-                results[key] = found
-                watch(Event("elsewhere", total, stored, task.spec.label, found, task))
-                continue
-            claims[key] = lease
-            watch(Event("start", total, stored, task.spec.label, task=task))
-            yield task
-
-    def keep(outcome: Outcome) -> None:
-        result = results[outcome.result.key] = store.put(outcome.result, outcome.arrays)
-        if result.key in claims:
-            claims.pop(result.key).release()
-        task = to_do[result.key]
-        told = result if result.status == outcome.result.status else _beside_earlier(outcome.result)
-        watch(Event("end", total, stored, task.spec.label, told, task))
-
-    def run(ready: Sequence[Task]) -> bool:
-        """Whether the sweep was asked to end meanwhile."""
-        waiting = list(ready)
-        while waiting:
-            others: list[Task] = []
-            number, queue = len(results), announced(waiting, others)
-            if (first := next(queue, None)) is not None:
-                halted = False
-                with closing(executor.run(chain([first], queue))) as outcomes:
-                    for outcome in outcomes:
-                        keep(outcome)
-                        halted = halted or outcome.halted
-                if halted:
-                    return True
-            waiting = others
-            if waiting and len(results) == number:
-                words = f"{len(waiting)} cells run elsewhere, the first in {store.claimed_by(waiting[0].spec.key)}"
-                watch(Event("waiting", total, stored, words))
-                time.sleep(_LOOK)
-        return False
-
+    running = _Sweep(tasks, store, executor=executor, force=force, watch=watch)
+    running.begin()
     try:
         with terminable():
-            halted = run([task for task in to_do.values() if task.origin is None])
-            if not halted and dependent:
-                ready = []
-                for task in dependent:
-                    prepared = _given(task, results, store)
-                    if isinstance(prepared, Outcome):
-                        keep(prepared)
-                    else:
-                        ready.append(prepared)
-                halted = run(ready)
+            halted = running.run()
     except Terminated:
         halted = True
     except ClusterLost as error:
-        finished = sum(result.finished for result in results.values())
+        finished = sum(result.finished for result in running.results.values())
         raise ClusterLost(
-            f"{error}; {finished} of {total} cells are stored in {store.folder}, and the same command goes on from "
-            "there, with --scheduler naming a cluster that runs, or --jobs in its place"
+            f"{error}; {finished} of {running.total} cells are stored in {store.folder}, and the same command goes on "
+            "from there, with --scheduler naming a cluster that runs, or --jobs in its place"
         ) from error
     finally:
-        for lease in claims.values():
-            lease.release()
+        running.release()
     if halted:
         raise KeyboardInterrupt
-    return [results[task.spec.key] for task in tasks]
+    return [running.results[task.spec.key] for task in tasks]
+
+
+class _Sweep:
+    """A sweep in progress; parameters as of :func:`sweep`.
+
+    Attributes
+    ----------
+    results : dict
+        Key -> result, of all cells that have one: stored before, run here, or run elsewhere meanwhile.
+    total : int
+        Cells of the sweep, origins included.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        store: Store,
+        *,
+        executor: Executor,
+        force: bool,
+        watch: Callable[[Event], None],
+    ) -> None:
+        self._tasks, self._store, self._executor, self._watch = tasks, store, executor, watch
+        wanted = {task.spec.key: task for task in tasks}
+        self._before = _stored(tasks, store)  # key -> what the store had when the sweep began
+        self.results = {} if force else _finished(self._before)
+        missing = [task for key, task in wanted.items() if key not in self.results]
+        origins = {task.origin.spec.key: task.origin for task in missing if task.origin is not None}
+        origins = {key: task for key, task in origins.items() if key not in wanted}
+        self._before |= _stored(origins.values(), store)
+        self.results |= _finished({key: self._before[key] for key in origins})
+        self._to_do = {key: task for key, task in {**origins, **wanted}.items() if key not in self.results}
+        self.total, self._already = len(origins) + len(wanted), len(self.results)
+        self._claims: dict[str, Lease] = {}
+
+    def begin(self) -> None:
+        """Tell what is stored and what is to do."""
+        for problem in self._store.problems:
+            self._tell("damaged", problem)
+        if differing := _ran_otherwise(self._tasks, self.results):
+            self._tell("otherwise", differing)
+        self._tell("begin", to_do=tuple(self._to_do.values()))
+
+    def run(self) -> bool:
+        """Run what is to do, the cells that have an origin last; whether the sweep was asked to end meanwhile."""
+        first = [task for task in self._to_do.values() if task.origin is None]
+        return self._run(first) or self._run(self._with_learned())
+
+    def release(self) -> None:
+        """Let go of the cells that are claimed still."""
+        for lease in self._claims.values():
+            lease.release()
+
+    def _run(self, ready: Sequence[Task]) -> bool:
+        """Run these here or wait until others have; whether the sweep was asked to end meanwhile."""
+        waiting = list(ready)
+        while waiting:
+            others: list[Task] = []  # which other processes run now
+            number = len(self.results)
+            if self._run_here(self._announced(waiting, others)):
+                return True
+            waiting = others
+            if waiting and len(self.results) == number:
+                holder = self._store.claimed_by(waiting[0].spec.key)
+                self._tell("waiting", f"{len(waiting)} cells run elsewhere, the first in {holder}")
+                time.sleep(_LOOK)
+        return False
+
+    def _run_here(self, tasks: Iterator[Task]) -> bool:
+        """Run these, if there are any; whether the sweep was asked to end meanwhile."""
+        first = next(tasks, None)
+        if first is None:
+            return False
+        halted = False
+        with closing(self._executor.run(chain([first], tasks))) as outcomes:
+            for outcome in outcomes:
+                self._keep(outcome)
+                halted = halted or outcome.halted
+        return halted
+
+    def _announced(self, ready: Iterable[Task], others: list[Task]) -> Iterator[Task]:
+        """The tasks that no other process has run since the sweep began; ``others`` gets those that one runs now."""
+        for task in ready:
+            key = task.spec.key
+            lease = self._store.claim(key)
+            if lease is None:
+                others.append(task)
+                continue
+            found = self._store.get(key)
+            if found is not None and found != self._before[key] and found.status != "interrupted":
+                lease.release()
+                self.results[key] = found
+                self._tell("elsewhere", task.spec.label, result=found, task=task)
+                continue
+            self._claims[key] = lease
+            self._tell("start", task.spec.label, task=task)
+            yield task
+
+    def _with_learned(self) -> list[Task]:
+        """The cells that have an origin, with what it learned; those whose origin left nothing have their outcome."""
+        ready = []
+        for task in self._to_do.values():
+            if task.origin is None:
+                continue
+            prepared = _given(task, self.results, self._store)
+            if isinstance(prepared, Outcome):
+                self._keep(prepared)
+            else:
+                ready.append(prepared)
+        return ready
+
+    def _keep(self, outcome: Outcome) -> None:
+        """Store an outcome, let go of its cell and tell it."""
+        result = self.results[outcome.result.key] = self._store.put(outcome.result, outcome.arrays)
+        if result.key in self._claims:
+            self._claims.pop(result.key).release()
+        task = self._to_do[result.key]
+        told = result if result.status == outcome.result.status else _beside_earlier(outcome.result)
+        self._tell("end", task.spec.label, result=told, task=task)
+
+    def _tell(
+        self,
+        kind: str,
+        label: str = "",
+        *,
+        result: Result | None = None,
+        task: Task | None = None,
+        to_do: Sequence[Task] = (),
+    ) -> None:
+        self._watch(Event(kind, self.total, self._already, label, result, task, to_do))
 
 
 def _beside_earlier(result: Result) -> Result:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ class Workers:
                     outcome = _death(worker, answer)
                 elif answer[0] == "unloadable":
                     words = f"the worker cannot load the cell: {answer[2]}"
-                    outcome = lost(worker.task, "failed", kind=answer[1], message=words)
+                    outcome = lost(worker.task, "failed", kind=answer[1], message=words, start=worker.start)
                 else:
                     outcome = answer[1]
                 busy.remove(worker)
@@ -118,7 +119,7 @@ class Workers:
             for worker in busy:
                 assert worker.task is not None
                 yield lost(
-                    worker.task, "interrupted", kind=type(halt).__name__, message=words,
+                    worker.task, "interrupted", kind=type(halt).__name__, message=words, start=worker.start,
                     iteration=worker.board.read().iteration, halted=True,
                 )  # fmt: skip
         finally:
@@ -179,6 +180,7 @@ class _Worker:
 
     def __init__(self, inbox: Inbox) -> None:
         self.task: Task | None = None
+        self.start: str | None = None  # when it was given its task
         self.takes: float | None = None  # MB of address space, once it is ready
         self.board = Board()
         self._usage: Usage | None = None
@@ -194,7 +196,9 @@ class _Worker:
 
     def give(self, task: Task, content: bytes, *, patience: Patience) -> None:
         """Hand a cell over; that the process is dead is found out later."""
-        self.task = task
+        from gpbench.bench.provenance import now  # noqa: PLC0415  # heavy
+
+        self.task, self.start = task, now()
         self.board.clear()
         self._changes = 0
         self._watchdog = Watchdog(
@@ -302,14 +306,15 @@ def _death(worker: _Worker, killed: _Killed | None) -> Outcome:
     """The outcome of a cell whose worker is dead or about to be."""
     from gpbench.bench.runner import lost  # noqa: PLC0415  # heavy
 
-    task, iteration = worker.task, worker.board.read().iteration
+    task = worker.task
     assert task is not None
+    ended = partial(lost, task, start=worker.start, iteration=worker.board.read().iteration)
     if killed is not None:
-        return lost(task, "timeout", kind="Hung", message=f"{killed.why}; it was killed", iteration=iteration)
+        return ended("timeout", kind="Hung", message=f"{killed.why}; it was killed")
     try:
         code = worker.process.wait(timeout=_GRACE)
     except subprocess.TimeoutExpired:  # it has closed its pipe and lives
-        return lost(task, "failed", kind="WorkerDied", message="its process fell silent", iteration=iteration)
+        return ended("failed", kind="WorkerDied", message="its process fell silent")
     status, words = "failed", f"its process ended by itself with exit code {code}"
     if code == LOST:
         words = "its process lost its pipe to the sweep: the scheme has closed, or taken, a file that is not its own"
@@ -318,7 +323,7 @@ def _death(worker: _Worker, killed: _Killed | None) -> Outcome:
         words = f"its process was ended by {_signal(-code)}"
     if task.bounds.memory_mb is not None and status == "failed":
         words += f"; its address space was bounded to {task.bounds.memory_mb:g} MB"
-    return lost(task, status, kind="WorkerDied", message=words, iteration=iteration)
+    return ended(status, kind="WorkerDied", message=words)
 
 
 def _signal(number: int) -> str:

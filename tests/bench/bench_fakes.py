@@ -1,4 +1,4 @@
-"""A tiny scheme, posterior and data source for tests of the harness; importable by worker processes."""
+"""A tiny scheme, posterior, data source and executor for tests of the harness; importable by worker processes."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from gpbench.bench.cell import CellSpec, Limits, SplitSpec
 from gpbench.bench.methods import Method
-from gpbench.bench.runner import Bounds, Task
+from gpbench.bench.runner import Bounds, Task, run_cell
 from gpbench.data.dataset import dataset_from_arrays
 from gpbench.schemes.base import Fit, Step, StopTraining, setting
 
@@ -191,6 +191,23 @@ def task(method=FAKE, *, source=None, bounds=None, threads=1, **options):
     place = source or FakeSource()
     known = spec(method, source=place, **options)
     return Task(spec=known, method=method, source=place, bounds=bounds or Bounds(), threads=threads)
+
+
+class Serial:
+    """One cell after another in this very process, where a test can count what is called, and replace it.
+
+    Nothing stands between a cell and the sweep: one that crashes or hangs takes the sweep with it.
+    """
+
+    def run(self, tasks):
+        for each in tasks:
+            outcome = run_cell(each)
+            yield outcome
+            if outcome.halted:
+                return
+
+    def close(self):
+        """Nothing is held."""
 
 
 def without_times(result):

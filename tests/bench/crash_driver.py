@@ -15,9 +15,8 @@ from functools import partial
 from pathlib import Path
 
 import psutil
-from bench_fakes import FAKE, POINTS, task, without_times
+from bench_fakes import FAKE, POINTS, Serial, task, without_times
 
-from gpbench.bench.execution import Serial
 from gpbench.bench.runner import run_cell
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep

@@ -11,9 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from bench_fakes import FAKE, POINTS, task, without_times
+from bench_fakes import FAKE, POINTS, Serial, task, without_times
 
-from gpbench.bench.execution import Serial
 from gpbench.bench.runner import run_cell
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from bench_fakes import FAKE, FakeScheme, task, without_times
+from bench_fakes import FAKE, FakeScheme, Serial, task, without_times
 
-from gpbench.bench.execution import Serial, executor_for
+from gpbench.bench.execution import executor_for
 from gpbench.bench.methods import Method
 from gpbench.bench.runner import Bounds
 from gpbench.bench.store import Store
@@ -101,6 +101,7 @@ def test_a_cluster_gives_what_serial_gives_and_a_killed_worker_costs_nothing_but
     problem = found[killer.spec.key].result.problem
     assert (found[killer.spec.key].result.status, problem.type) == ("failed", "WorkerDied")
     assert "SIGKILL" in problem.message
+    assert "cpu" in found[killer.spec.key].result.provenance  # told by the Dask worker, whose machine it is
     assert found[failed.spec.key].result.problem.message == "deliberate"
     assert not any(outcome.halted for outcome in found.values())
 
@@ -195,7 +196,11 @@ def test_a_scheduler_that_is_killed(own, tmp_path):
         f"the Dask scheduler at {own.address} is gone; 1 of 3 cells are stored in {store.folder}, and the same command "
         "goes on from there, with --scheduler naming a cluster that runs, or --jobs in its place"
     )
-    assert sorted(result.status for result in store.results()) == ["interrupted", "ok"]
+    first, lost = sorted(store.results(), key=lambda result: result.status, reverse=True)
+    assert (first.status, lost.status) == ("ok", "interrupted")
+    # Which machine ran it is not known, only that it ran from when it was handed over.
+    assert lost.provenance.keys() == {"threads", "jobs", "start", "end"}
+    assert lost.provenance["start"] < lost.ended
 
 
 def test_all_workers_dead(own, tmp_path):

@@ -4,16 +4,17 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-from bench_fakes import FAKE, FakeScheme, FakeSource, task, without_times
+from bench_fakes import FAKE, FakeScheme, FakeSource, Serial, task, without_times
 
 from gpbench.bench import sources
 from gpbench.bench.cell import Limits
-from gpbench.bench.execution import Serial, executor
+from gpbench.bench.execution import executor
 from gpbench.bench.methods import Method
 from gpbench.bench.runner import Bounds
 from gpbench.bench.watchdog import Patience
@@ -124,6 +125,8 @@ def test_a_hard_limit_kills_without_any_other_limit(workers):
     assert (status, kind) == ("timeout", "Hung")
     assert "the hard limit is 0.4 s" in words
     assert outcome.result.problem.iteration in {1, 2}  # at its latest look
+    start, end = (datetime.fromisoformat(outcome.result.provenance[name]) for name in ("start", "end"))
+    assert (end - start).total_seconds() >= 0.4  # from when the worker got it
 
 
 def test_a_cell_that_hangs_leaves_no_children(workers, tmp_path):
@@ -187,12 +190,6 @@ def test_interrupt_gives_every_running_cell_an_outcome_and_leaves_no_process(wor
 
 def test_nobody_waits_any_more(workers):
     assert list(workers(patience=SHORT).run([task(trouble="sleep")], wanted=lambda: False)) == []
-
-
-def test_serial_stops_where_the_process_is_asked_to_end():
-    tasks = [task(), task(trouble="interrupt"), task(index=1)]
-    statuses = [outcome.result.status for outcome in Serial().run(tasks)]
-    assert statuses == ["ok", "interrupted"]
 
 
 def test_a_method_that_cannot_travel_is_refused(workers):

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from bench_fakes import FakeSource, without_times
+from bench_fakes import FakeSource, Serial, without_times
 
 from gpbench.bench.cell import Limits
 from gpbench.bench.choices import Choice, choose, learned_in, shared_settings
-from gpbench.bench.execution import Serial, executor
+from gpbench.bench.execution import executor
 from gpbench.bench.expand import Request, expand
 from gpbench.bench.method import BINARY, Method
 from gpbench.bench.methods import method

@@ -1,12 +1,15 @@
 import json
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from bench_fakes import FAKE, spec
 
 from gpbench.bench.cell import CONTENT, SEEDS, SPLIT, Limits, OriginSpec
-from gpbench.bench.result import FormatError, Problem, Result
+from gpbench.bench.result import ENDS, FormatError, Problem, Result
 from gpbench.errors import StoreError
+from gpbench.schemes.base import StoppedBy
 
 ORIGIN = OriginSpec(key="0" * 20, method="klsp", version=1, settings={"kernel": "se"})
 
@@ -99,6 +102,8 @@ WRONG = [
     (_set("split", "index", 3), "split: index must lie in 0..count - 1; got 3 of 3"),
     (_set("origin", {"key": "a"}), "origin: method is missing"),
     (_set("stopped_by", 1), "stopped_by must be a text; got 1"),
+    (_set("stopped_by", "limit"), "unknown stopped_by 'limit'"),
+    (_set("stopped_by", "on_step"), "unknown stopped_by 'on_step'"),
     (_set("metrics", "nll", "0.5"), "metrics: nll must be a finite number or null; got '0.5'"),
     (_set("metrics", "nll", float("nan")), "metrics: nll must be a finite number or null; got nan"),
     (_set("metrics", "bound", 10**400), "metrics: bound must be a finite number or null; got 1000"),
@@ -126,6 +131,14 @@ def test_what_is_wrong_in_a_file_is_said(change, message):
         Result.from_json(content)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 250
+
+
+def test_a_cell_ends_as_schemes_may_say_or_by_a_limit_and_each_word_is_documented():
+    assert set(ENDS) == set(get_args(StoppedBy)) - {"on_step"} | {"seconds"}
+    words = (Path(__file__).parents[2] / "docs" / "howto" / "results.md").read_text(encoding="utf-8")
+    assert [end for end in ENDS if f"| `{end}` |" not in words] == []
+    for end in ENDS:
+        assert Result.from_json(a_result(stopped_by=end).to_json()).stopped_by == end
 
 
 def test_another_format_is_told_from_damage():

@@ -342,6 +342,21 @@ def test_a_lost_cell_has_a_result_too():
     json.dumps(outcome.result.to_json(), allow_nan=False)
 
 
+def test_a_lost_cell_tells_when_it_was_handed_over_and_nothing_of_a_machine_that_is_not_known():
+    start = "2020-02-03T04:05:06.789+00:00"
+    here, elsewhere = (
+        lost(task(threads=2), "failed", kind="WorkerDied", message="gone", start=start, here=here).result
+        for here in (True, False)
+    )
+    for result in (here, elsewhere):
+        assert result.provenance["start"] == start < result.ended
+        assert (result.threads, result.jobs) == (2, 1)
+        assert Result.from_json(result.to_json()) == result
+    assert here.provenance.keys() >= {"gpbench", "packages", "blas", "cpu"}
+    assert elsewhere.provenance.keys() == {"threads", "jobs", "start", "end"}
+    assert elsewhere.cpu == "unknown"
+
+
 def test_a_source_that_fails_fails_the_cell():
     class Broken(FakeSource):
         def load(self, progress=None):  # noqa: ARG002

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench_fakes import CALLS, task
+from bench_fakes import CALLS, Serial, task
 
 from gpbench.bench import sweep as sweep_module
-from gpbench.bench.execution import Serial
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep
 

@@ -3,9 +3,8 @@ import signal
 from dataclasses import replace
 
 import pytest
-from bench_fakes import CALLS, task, without_times
+from bench_fakes import CALLS, Serial, task, without_times
 
-from gpbench.bench.execution import Serial
 from gpbench.bench.runner import lost
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep

@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 from gpbench.bench import execution
 from gpbench.bench import methods as methods_module
-from gpbench.bench.execution import Serial
 from gpbench.bench.plan import read as plan_read
 from gpbench.bench.store import Store
 from gpbench.cli import main
@@ -50,7 +49,7 @@ def place(tmp_path, monkeypatch):
     bench_fakes.CALLS.clear()
     started = execution.executor
     monkeypatch.setattr(
-        execution, "executor", lambda jobs: Serial() if jobs > 0 else started(jobs)
+        execution, "executor", lambda jobs: bench_fakes.Serial() if jobs > 0 else started(jobs)
     )  # in this process, which counts them
     (tmp_path / "mine.toml").write_text(PLAN, encoding="utf-8")
     (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from gpbench.bench import execution
 from gpbench.bench import methods as methods_module
-from gpbench.bench.execution import Serial
 from gpbench.bench.store import Store
 from gpbench.cli import main
 from gpbench.data.scaling import SCALINGS
@@ -38,11 +37,11 @@ def place(tmp_path, monkeypatch):
 @pytest.fixture
 def fake(place, monkeypatch):
     """The method `fake` of the tests of the harness, as a plug-in; its cells run in this process, which counts them."""
-    started = execution.executor
-    monkeypatch.setattr(execution, "executor", lambda jobs: Serial() if jobs > 0 else started(jobs))
     monkeypatch.syspath_prepend(str(FAKES))
     import bench_fakes  # noqa: PLC0415
 
+    started = execution.executor
+    monkeypatch.setattr(execution, "executor", lambda jobs: bench_fakes.Serial() if jobs > 0 else started(jobs))
     entry = SimpleNamespace(name="fakes", value="bench_fakes:FAKE", load=lambda: [bench_fakes.FAKE, bench_fakes.POINTS])
     monkeypatch.setattr(methods_module, "entry_points", lambda **_: [entry])
     methods_module._registry.cache_clear()

@@ -109,7 +109,7 @@ def test_a_rival_whose_gpbench_was_killed_ends_by_itself(tmp_path):
             def __call__(self, step):
                 raise AssertionError
         os.environ |= {"FAKE_MODE": "good", "FAKE_CHILDREN": str(environments.CHILDREN), "FAKE_PID": sys.argv[1]}
-        scheme = conftest.FakeRival(inducing="5", max_iterations=10**9)
+        scheme = conftest.FakeRival(inducing="5", max_iterations=10**12)  # of hours
         conftest.fit(scheme, *conftest.two_moons(), on_step=Never())
     """)
     fifo = tmp_path / "pid"
@@ -125,7 +125,11 @@ def test_a_rival_whose_gpbench_was_killed_ends_by_itself(tmp_path):
     ) as parent:
         rival = psutil.Process(int(fifo.read_text()))  # waits until the rival trains
         parent.kill()
-        rival.wait()
+        _, left = psutil.wait_procs([rival], timeout=30.0)
+    training = [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
+    for each in training:
+        each.kill()
+    assert training == [], "it trains on for nobody"
 
 
 @pytest.mark.parametrize(

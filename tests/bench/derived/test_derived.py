@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ from gpbench.bench.derived import stored
 from gpbench.bench.derived.steps import logged
 from gpbench.bench.derived.stored import STEPS, derive, step_of, stored_arrays
 from gpbench.bench.division import divide
-from gpbench.bench.execution import Serial
 from gpbench.bench.plan.plan import RENDERINGS, Reduction
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.run import PlanCells, look_up, run_plan, source_of
@@ -57,7 +57,10 @@ def plan_of(config, tmp_path):
 
 
 @pytest.fixture
-def run(plan_of, config):
+def run(plan_of, config, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1])
+    from bench_fakes import Serial  # noqa: PLC0415
+
     def make(text, **options):
         return run_plan(plan_of(text), config, Store(config.store), executor=Serial(), **options)
 

@@ -1,13 +1,13 @@
 import csv
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from gpbench.bench.derived.stored import derive, stored_arrays
-from gpbench.bench.execution import Serial
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.plan import Reduction
 from gpbench.bench.plan.read import find_plan, read_plan
@@ -209,6 +209,9 @@ def trained(plan_of, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPBENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("GPBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "bench")
+    from bench_fakes import Serial  # noqa: PLC0415
+
     rng = np.random.default_rng(0)
     X = rng.normal(size=(45, 2))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
