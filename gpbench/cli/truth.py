@@ -92,7 +92,7 @@ def command(
         if make:
             _make(chosen, links or LINKS, gibbs_rows=gibbs_rows)
         else:
-            _show(chosen, as_json=as_json)
+            _show(chosen, links or LINKS, as_json=as_json)
         return
     plan = truth_plan(
         [method(name) for name in methods],
@@ -131,19 +131,19 @@ def command(
         context.exit(4)
 
 
-def _show(chosen: list, *, as_json: bool) -> None:  # type: ignore[type-arg]  # of problems, whose module is heavy
+def _show(chosen: list, links: tuple[str, ...], *, as_json: bool) -> None:  # type: ignore[type-arg]  # of problems, whose module is heavy
     """The problems with what is known of their posteriors."""
-    from gpbench.bench.truth.reference import LINKS, read_reference  # noqa: PLC0415
+    from gpbench.bench.truth.reference import read_reference  # noqa: PLC0415
     from gpbench.report.text import columns  # noqa: PLC0415
 
-    found = [dict(read_reference(each.name, link).about) for each in chosen for link in LINKS]
+    found = [dict(read_reference(each.name, link).about) for each in chosen for link in links]
     if as_json:
         echo(json.dumps({"references": found}, indent=1), content=True)
         return
     heads = ["problem", "link", "data set", "n", "length scale", "variance", "draws", "R-hat", "log evidence", "Gibbs"]
     lines = [heads]
     for each in chosen:
-        for link in LINKS:
+        for link in links:
             about = read_reference(each.name, link).about
             gibbs = "–" if about["gibbs"] is None else f"{about['gibbs']['effective']:.0f} draws agree"
             lines.append(

@@ -103,7 +103,7 @@ class Patience:
     def seconds_for(self, size: int) -> float:
         """The most seconds for a file of so many bytes: at the least rate, and each attempt may wait in vain once.
 
-        With the defaults 90 s and a second for every 5,000 bytes, but not more than twelve hours.
+        With the defaults 96.5 s and a second for every 5,000 bytes, but not more than twelve hours.
         """
         idle = self.attempts * (self.connect + self.read + self.pause) + self.window
         return min(self.total, idle + size / self.rate)

@@ -269,6 +269,7 @@ STYLES: dict[str, Style] = {
     "epgpc": Style(TEAL, _SOLID, "D"),
     "gibbs": Style(BLACK, _SOLID, "X"),
     "linear": Style(GREY, _SOLID, "P"),
+    "class-frequencies": Style(GREY, _DOTTED, "X"),
     "hgb": Style(GREY, _DASHED, "d"),
     "hgb-tuned": Style(GREY, _DOTTED, "h"),
     "rff": Style(GREY, _DASHDOT, "H"),
@@ -307,6 +308,7 @@ STYLES: dict[str, Style] = {
     "sod-laplace": Style(BLACK, _DASHED, "X"),
     # rivals
     "gpflow-svgp": Style(VERMILION, _DOTTED, "D"),
+    "gpjax-dual": Style(ORANGE, _DOTTED, "v"),
     "gpytorch-svgp": Style(GREEN, _DOTTED, "o"),
     "gpytorch-pg": Style(BLUE, _DOTTED, "D"),
     "sklearn-gpc": Style(BLACK, _DOTTED, "s"),

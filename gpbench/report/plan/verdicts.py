@@ -67,8 +67,9 @@ _SMALLEST_LARGEST = 0.01
 #: A paper prints ``large`` for medians above this.
 _LARGE = 1.0
 
-#: Why some stay undecided however many splits are run.
+#: Why some stay undecided: no more splits decide them, or there are no more.
 PRINTED_TOO_WIDE = "the printed spread alone is too wide"
+ALL_BLOCKS = "all blocks in file order are run"
 
 #: Paper -> its standard error, as a multiple of the spread that it prints.
 _SPREADS = {
@@ -185,8 +186,11 @@ def judge(printed: Printed | None, ours: Evidence, *, paper: str) -> Verdict:
         word = LOWER if printed.value is None or ours.centre < printed.value else HIGHER
     else:
         word = AGREES if within and not _is_large(_tolerance(printed, ours.error, printed_se), printed) else UNDECIDED
-    wide = word == UNDECIDED and printed_se is not None and _is_large(_tolerance(printed, None, printed_se), printed)
-    return Verdict(word, ", ".join(filter(None, [PRINTED_TOO_WIDE if wide else "", ours.part])), within)
+    why = ""
+    if word == UNDECIDED:
+        wide = printed_se is not None and _is_large(_tolerance(printed, None, printed_se), printed)
+        why = PRINTED_TOO_WIDE if wide else ALL_BLOCKS if ours.in_order else ""
+    return Verdict(word, ", ".join(filter(None, [why, ours.part])), within)
 
 
 def _within(printed: Printed, ours: Evidence, printed_se: float | None) -> bool | None:
@@ -220,13 +224,13 @@ class Headline:
         Verdict -> how many.
     reasons : Counter
         Why of what is not comparable -> how many.
-    too_wide : int
-        Of the undecided ones those that no run of ours decides, since the printed spread alone is too wide.
+    kept : Counter
+        Why of what is undecided and stays so -> how many.
     """
 
     counts: Counter[str]
     reasons: Counter[str]
-    too_wide: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
 
     @property
     def decided(self) -> int:
@@ -240,7 +244,7 @@ class Headline:
 
     @property
     def is_short(self) -> bool:
-        """More than a fifth of what could be decided is undecided: more splits decide."""
+        """More than a fifth of what could be decided is undecided."""
         return self.counts[UNDECIDED] > 0.2 * (self.decided + self.counts[UNDECIDED])
 
     def __str__(self) -> str:
@@ -257,10 +261,10 @@ class Headline:
             words += " (not comparable: " + ", ".join(f"{why} {count}" for why, count in self.reasons.items()) + ")"
         words += "."
         if self.is_short:
-            others = self.counts[UNDECIDED] - self.too_wide
+            others = self.counts[UNDECIDED] - self.kept.total()
             words += " More than a fifth is undecided"
-            words += f", {self.too_wide} of them since {PRINTED_TOO_WIDE}" if self.too_wide else ""
-            words += f": more splits decide{f' the other {others}' if self.too_wide else ''}." if others else "."
+            words += "".join(f", {count} of them since {why}" for why, count in self.kept.items())
+            words += f": more splits decide{f' the other {others}' if self.kept else ''}." if others else "."
         return words
 
 
@@ -270,7 +274,12 @@ def headline(verdicts: Iterable[Verdict]) -> Headline:
     return Headline(
         Counter(each.word for each in given),
         Counter(each.why for each in given if each.word == NOT_COMPARABLE),
-        sum(each.word == UNDECIDED and each.why.startswith(PRINTED_TOO_WIDE) for each in given),
+        Counter(
+            why
+            for each in given
+            for why in (PRINTED_TOO_WIDE, ALL_BLOCKS)
+            if each.word == UNDECIDED and each.why.startswith(why)
+        ),
     )
 
 

@@ -264,6 +264,9 @@ def test_without_methods_the_problems_are_shown(place):
     done = gpbench("truth", "--problem", "digits35", "--json")
     assert [each["link"] for each in json.loads(done.stdout)["references"]] == list(LINKS)
     assert "digits-3-5" in gpbench("truth", "--problem", "digits35").stdout
+    one = json.loads(gpbench("truth", "--problem", "digits35", "--link", "probit", "--json").stdout)
+    assert [each["link"] for each in one["references"]] == ["probit"]
+    assert "logit" not in gpbench("truth", "--problem", "digits35", "--link", "probit").stdout
     wrong = gpbench("truth", "--make", "ep")
     assert (wrong.exit_code, "takes no METHOD" in wrong.stderr) == (2, True)
 

@@ -1,6 +1,7 @@
 import pytest
 from matplotlib.colors import to_rgb
 
+from gpbench.bench.methods import methods
 from gpbench.report.figures.style import STYLES, styles
 
 FIGURES = {
@@ -20,6 +21,7 @@ def test_methods_of_a_paper_differ_in_colour(paper):
 
 def test_no_two_methods_look_the_same():
     assert len(set(STYLES.values())) == len(STYLES)
+    assert set(STYLES) == set(methods()), "each built-in method's style is written down"
 
 
 @pytest.mark.parametrize("paper", FIGURES)

@@ -157,3 +157,12 @@ def test_what_no_run_of_ours_decides_says_so():
         "undecided, 2 of them since the printed spread alone is too wide: more splits decide the other 1."
     )
     assert tally([Verdict("agrees"), hopeless]).endswith("1 of them since the printed spread alone is too wide.")
+
+
+def test_blocks_in_file_order_that_are_all_run_leave_no_more_splits():
+    all_run = judge(
+        printed(0.5, 0.04), ours(0.5, 0.05, finished=10, expected=10, in_order=True), paper="villacampa2017"
+    )
+    assert all_run == Verdict("undecided", "all blocks in file order are run")
+    assert tally([all_run]).endswith("undecided, 1 of them since all blocks in file order are run.")
+    assert judge(printed(0.5, 0.04), ours(0.5, 0.05), paper="villacampa2017") == Verdict("undecided")
