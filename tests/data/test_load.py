@@ -1,11 +1,13 @@
+import errno
 import hashlib
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from webserver import Web
 
-from gpbench.data import fetching, mirror
+from gpbench.data import fetching, mirror, prepared
 from gpbench.data import load as module
 from gpbench.data.download import Patience
 from gpbench.data.entries import read_file
@@ -148,6 +150,41 @@ def test_a_damaged_prepared_form_is_named_where_it_cannot_be_made_anew(toys, tmp
     (home / "y.npy").write_bytes(b"damaged")
     (tmp_path / "files/toys/toy/test.csv").unlink()
     with pytest.raises(DataUnavailable, match=r"(?s)cannot be had.*the prepared data set is damaged \(y.npy holds no"):
+        load("toy", folder=tmp_path, offline=True)
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(errno.EACCES, "denied"), OSError(errno.EMFILE, "too many"), MemoryError()]
+)
+def test_a_prepared_form_that_cannot_be_read_now_stays(toys, tmp_path, monkeypatch, error):
+    found = toys()
+    checksum = load("toy", folder=tmp_path, patience=QUICK).checksum
+    home = prepared_folder(found["toy"], tmp_path)
+    before = {path.name: path.stat().st_mtime_ns for path in (home, *home.iterdir())}
+
+    def refused(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepared, "_array", refused)
+        with pytest.raises(DataError, match=r"the prepared data set cannot be read: .*; it is left as it is"):
+            load("toy", folder=tmp_path, offline=True)
+    assert {path.name: path.stat().st_mtime_ns for path in (home, *home.iterdir())} == before
+    assert load("toy", folder=tmp_path, offline=True).checksum == checksum
+
+
+def test_a_folder_that_may_not_be_looked_into_is_told(toys, tmp_path, monkeypatch):
+    toys()
+    load("toy", folder=tmp_path, patience=QUICK)
+    look = Path.stat
+
+    def refused(self, **options):
+        if self.name == "header.json":
+            raise PermissionError(errno.EACCES, "denied")
+        return look(self, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    with pytest.raises(DataError, match=r"toy/\w+: the prepared data set cannot be read: no permission"):
         load("toy", folder=tmp_path, offline=True)
 
 
