@@ -1,5 +1,6 @@
 import errno
 import hashlib
+import os
 import threading
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from webserver import Web
 
+from gpbench import leases
 from gpbench.data import fetching, mirror, prepared
 from gpbench.data import load as module
 from gpbench.data.download import Patience
@@ -269,6 +271,28 @@ def test_a_mirror_that_cannot_be_written_is_an_error(toys, tmp_path):
     load("toy", folder=tmp_path / "a", patience=QUICK)
     with pytest.raises(DataError, match=r"the mirror .* cannot be written"):
         mirror_sets(["toy"], tmp_path / "m", folder=tmp_path / "a", mirror=None, progress=lambda *_: None, say=print)
+
+
+def test_a_mirror_has_a_file_whole_or_not_at_all(toys, tmp_path, monkeypatch):
+    load("toy", folder=tmp_path / "a", patience=QUICK)
+    there = tmp_path / "m/toys/toy"
+    (there / "train.csv").mkdir(parents=True)  # it cannot be put there
+    left = leases.unfinished(there / "test.csv")
+    left.with_name(left.name.replace(f"-{os.getpid()}.", "-999999999.")).write_bytes(b"half")
+
+    def written():
+        mirror_sets(["toy"], tmp_path / "m", folder=tmp_path / "a", mirror=None, progress=lambda *_: None, say=str)
+
+    with pytest.raises(DataError, match=r"the mirror .* cannot be written"):
+        written()
+    assert [path.name for path in there.iterdir()] == ["train.csv"]
+    (there / "train.csv").rmdir()
+    names, own = [], leases.unfinished
+    monkeypatch.setattr(leases, "unfinished", lambda path: names.append(own(path)) or names[-1])
+    written()
+    assert {path.parent for path in names} == {there}  # under names that no other process has, on any machine
+    assert len({path.name for path in names}) == 3
+    assert sorted(path.name for path in there.iterdir()) == ["test.csv", "test.csv.sha256", "train.csv"]
 
 
 def test_check_passes_over_what_is_whole_and_names_what_is_damaged(toys, tmp_path):
