@@ -12,13 +12,14 @@ import math
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpbench.config import shipped
 from gpbench.errors import UsageError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from gpbench.bench.plan.blocks import Block
     from gpbench.bench.plan.plan import Plan
@@ -30,7 +31,6 @@ __all__ = [
     "published_folder",
     "read_published",
     "read_rows",
-    "shipped_folder",
     "unit_of",
 ]
 
@@ -75,7 +75,7 @@ class Printed:
 
 def published_folder() -> Path:
     """The folder of the papers' numbers: in a checkout, or in the wheel."""
-    return shipped_folder("published")
+    return shipped("published")
 
 
 def read_published(plan: Plan) -> list[Printed]:
@@ -169,13 +169,6 @@ def _printed(row: Mapping[str, str], where: str) -> list[Printed]:
     if metric != "accuracy" or value is None:
         return [one]
     return [one, Printed(one.dataset, one.method, "error", 1.0 - value, width, f"1 − {text}", unit, settings)]
-
-
-def shipped_folder(name: str) -> Path:
-    """The folder ``results/NAME`` of a checkout, or what the wheel holds of it."""
-    package = Path(__file__).resolve().parents[2]
-    inside = package / "_data" / name
-    return inside if inside.is_dir() else package.parent / "results" / name
 
 
 def read_rows(path: Path, columns: Sequence[str], *, whose: str = "") -> list[tuple[int, dict[str, str]]]:
