@@ -63,11 +63,19 @@ def checkout() -> Path | None:
     return root if (root / "datasets" / "catalogue").is_dir() and (root / "pyproject.toml").is_file() else None
 
 
-def shipped(name: str) -> Path:
-    """The folder ``results/NAME`` of a checkout, or what the wheel holds of it."""
+def shipped(name: str, *, parent: str = "results") -> Path:
+    """A folder of files that ship with gpbench: ``PARENT/NAME`` of a checkout, or what the wheel holds of it.
+
+    Parameters
+    ----------
+    name : str
+        Of the folder: ``published``, ``reference``, ``catalogue``, ``truth``.
+    parent : {"results", "datasets"}
+        Where a checkout has it.
+    """
     package = Path(gpbench.__file__).resolve().parent
     inside = package / "_data" / name
-    return inside if inside.is_dir() else package.parent / "results" / name
+    return inside if inside.is_dir() else package.parent / parent / name
 
 
 def load_config(

@@ -1,14 +1,19 @@
-"""Every error that gpbench raises on purpose.
+"""Every error that gpbench raises on purpose; those that one module alone raises are declared there, as the tree says.
 
 ::
 
     GpbenchError                exit code 1
     |-- UsageError              2   an unknown name, a setting out of range, a task that a method cannot do
-    |   `-- MissingExtra        2   an optional dependency that is not installed
+    |   |-- MissingExtra        2   an optional dependency that is not installed
+    |   `-- Refused             2   estimators: what an estimator cannot do; a ValueError, as scikit-learn wants it
     |-- DataError               1   a file or a table that cannot be used as it is
-    |   `-- DataUnavailable     3   a data set that cannot be had from any place
+    |   |-- DataUnavailable     3   a data set that cannot be had from any place
+    |   |-- DownloadError       1   data.web: a file that could not be downloaded from one address
+    |   |-- NoNumberError       1   data.columns: text in a column of numbers
+    |   `-- UnreadableError     1   data.prepared: a prepared data set that cannot be read now, and may well be whole
     |-- NumericalError          1   a factorisation or a bound that broke down; the cell fails alone
     |-- StoreError              1   a results folder or file that cannot be read or written
+    |   |-- FormatError         1   bench.result: a result of another format, which an earlier or a later gpbench wrote
     |   `-- NotComputed         1   arrays of a picture that a step of `gpbench reproduce` has not stored yet
     |-- PluginError             1   a third-party method or data set that does not load
     |-- ClusterLost             1   a Dask cluster whose scheduler is gone, or whose last worker is

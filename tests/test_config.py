@@ -3,8 +3,11 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from gpbench.config import checkout, load_config
+import gpbench
+from gpbench.bench.truth.reference import folder as truth_folder
+from gpbench.config import checkout, load_config, shipped
 from gpbench.errors import UsageError
+from gpbench.report.plan.published import published_folder
 
 
 def load(folder, environ=None, **flags):
@@ -25,6 +28,23 @@ def test_defaults_in_a_checkout():
     config = load(root)
     assert (config.data, config.results) == (root / "datasets" / "cache", root / "results")
     assert load(root / "tests").data != config.data
+
+
+def test_what_ships_is_found_in_a_checkout_and_in_a_wheel(tmp_path, monkeypatch):
+    (tmp_path / "gpbench").mkdir()
+    monkeypatch.setattr(gpbench, "__file__", str(tmp_path / "gpbench" / "__init__.py"))
+    assert shipped("published") == tmp_path / "results" / "published"
+    assert shipped("truth", parent="datasets") == tmp_path / "datasets" / "truth"
+    (tmp_path / "gpbench" / "_data" / "truth").mkdir(parents=True)
+    assert shipped("truth", parent="datasets") == tmp_path / "gpbench" / "_data" / "truth"
+
+
+def test_one_place_says_where_what_ships_stands():
+    package = Path(gpbench.__file__).parent
+    found = [path.name for path in package.rglob("*.py") if '"_data"' in path.read_text(encoding="utf-8")]
+    assert found == ["config.py"]
+    assert published_folder() == shipped("published")
+    assert truth_folder() == shipped("truth", parent="datasets")
 
 
 def test_nearer_places_overrule(tmp_path):

@@ -267,6 +267,8 @@ def _value(owner: Method, one: Setting, given: Mapping[str, Any]) -> Any:
     value = given[one.name]
     if one.kind is str and type(value) is int:  # `inducing = 100` in a plan
         value = str(value)
+    elif one.kind is str and not one.choices and isinstance(value, float):
+        raise UsageError(f"method {owner.id}: setting {one.name} must be a text or an integer; got {value}")
     try:
         return one.parse(value) if isinstance(value, str) else one.check(value)
     except UsageError as error:

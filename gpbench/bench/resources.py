@@ -8,7 +8,9 @@ recorded too, and its address space can be bounded.
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
@@ -19,7 +21,7 @@ import psutil
 import scipy.linalg
 from threadpoolctl import ThreadpoolController
 
-from gpbench.errors import UsageError
+from gpbench.errors import GpbenchWarning, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,12 +37,29 @@ def check_threads(threads: Any) -> int:
     Raises
     ------
     UsageError
-        It is none.
+        It is none, or more than the libraries run, which would be recorded of cells that had fewer.
+
+    Warns
+    -----
+    GpbenchWarning
+        There are more threads than cores.
     """
     whole = isinstance(threads, int | np.integer) and not isinstance(threads, bool)
     if not whole or threads < 1:
         raise UsageError(f"the number of threads must be at least 1; got {threads!r}")
+    if threads > (cores := _cores()):
+        with _controller(len(sys.modules)).limit(limits=int(threads)):
+            most = min((pool["threads"] for pool in pools() if pool["api"] == "blas"), default=threads)
+        if threads > most:
+            raise UsageError(f"the number of threads must be at most {most}, as many as BLAS runs; got {threads}")
+        words = f"{threads} threads are more than the cores of this machine ({cores}); they wait for one another"
+        warnings.warn(f"{words}, and training can take many times as long", GpbenchWarning, stacklevel=2)
     return int(threads)
+
+
+def _cores() -> int:
+    """The logical cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count() or 1
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpbench.config import shipped
 from gpbench.errors import DataError, GpbenchError, PluginError
 from gpbench.plugins import loaded, unknown
 
@@ -268,7 +269,7 @@ def catalogue() -> Catalogue:
     """The catalogue that ships with gpbench and the plug-ins' data sets."""
     from gpbench.data.entries import read_folder  # noqa: PLC0415  # it reads what this module declares
 
-    known = {one.id: one for one in read_folder(_folder())}
+    known = {one.id: one for one in read_folder(shipped("catalogue", parent="datasets"))}
     broken: dict[str, PluginError] = {}
     for point in entry_points(group="gpbench.datasets"):
         try:
@@ -322,13 +323,6 @@ def family_of(name: str) -> str:
     known = entries()
     base = name.partition(":")[0]
     return known[name].family if name in known else known[base].family if base in known else name
-
-
-def _folder() -> Path:
-    """The folder of the TOML files: in a checkout, or in the wheel."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "_data" / "catalogue"
-    return inside if inside.is_dir() else package.parent / "datasets" / "catalogue"
 
 
 def _from_plugin(value: Any) -> list[Entry]:

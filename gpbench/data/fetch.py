@@ -30,7 +30,7 @@ from gpbench.data.download import (
 )
 from gpbench.data.web import shown, unreachable
 from gpbench.errors import DataError, DataUnavailable
-from gpbench.leases import alone
+from gpbench.leases import alone, replacing
 from gpbench.terminal import printable
 
 if TYPE_CHECKING:
@@ -200,7 +200,9 @@ def record(path: Path) -> None:
     OSError
         The folder cannot be written.
     """
-    _record(path).write_text(f"{sha256_of(path)}  {path.name}\n{_READ}\n", encoding="utf-8")
+    words = f"{sha256_of(path)}  {path.name}\n{_READ}\n"
+    with replacing(_record(path)) as partial:
+        partial.write_text(words, encoding="utf-8")
 
 
 def _held_by(path: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 from contextlib import closing, suppress
@@ -28,13 +27,14 @@ from gpbench.data.fetch import (
 from gpbench.data.load import Candidate, candidate_of, candidates, files_of
 from gpbench.data.prepared import open_prepared, outdated
 from gpbench.errors import DataError
+from gpbench.leases import remove_unfinished, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 __all__ = ["Finding", "verify", "write_mirror"]
 
-_AUXILIARY = (".sha256", ".part", ".json", ".lease")
+_AUXILIARY = (".sha256", ".part", ".partial", ".json", ".lease")
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ def _put(copy: Copy, places: Places) -> Path:
     try:
         if not target.is_file() or (copy.path != target and copy.path.is_file()):
             target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(f"{target.name}.{os.getpid()}.part")
-            shutil.copyfile(copy.path, part)
-            part.replace(target)
+            remove_unfinished(target.parent)
+            with replacing(target) as partial:
+                shutil.copyfile(copy.path, partial)
         if not copy.file.certain:
             record(target)
     except OSError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import shutil
 import warnings
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.data.dataset import Dataset, GivenSplits, Ints
-from gpbench.data.download import unwritable
+from gpbench.data.download import unwritable, why
 from gpbench.data.record import Preparation
 from gpbench.errors import DataError, GpbenchWarning
 from gpbench.leases import alone, remove_unfinished, unfinished
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PREPARED_FORMAT",
     "MatrixWriter",
+    "UnreadableError",
     "open_prepared",
     "opened_or_made",
     "outdated",
@@ -45,6 +47,13 @@ __all__ = [
 PREPARED_FORMAT = 2
 _HEADER_BYTES = 128
 _ATTEMPTS = 5
+_MAGIC = b"\x93NUMPY\x01\x00"
+_DAMAGED = frozenset({None, errno.EINVAL, errno.EISDIR, errno.ENOTDIR})
+"""What the system says of what is no file, or of an archive that leads to no place in it."""
+
+
+class UnreadableError(DataError):
+    """A prepared data set is there and may well be whole: the system does not let it be read now, or has no memory."""
 
 
 class MatrixWriter:
@@ -78,7 +87,7 @@ class MatrixWriter:
             return
         try:
             text = f"{{'descr': '{self._dtype.str}', 'fortran_order': False, 'shape': ({self.n}, {self._d}), }}"
-            head = b"\x93NUMPY\x01\x00" + (_HEADER_BYTES - 10).to_bytes(2, "little")
+            head = _MAGIC + (_HEADER_BYTES - 10).to_bytes(2, "little")
             self._file.seek(0)
             self._file.write(head + text.encode().ljust(_HEADER_BYTES - 11) + b"\n")
         finally:
@@ -150,12 +159,30 @@ _PARTS = ("train", "test")
 
 
 def _array(path: Path, *, mmap_mode: Literal["r"] | None = None) -> npt.NDArray[Any]:
-    """An array, of which NumPy would say that it may hold pickles, where it holds nonsense."""
+    """An array, of which NumPy would say that it may hold pickles, where it holds nonsense.
+
+    Its header is held against the file first: NumPy asks for memory of the size that a damaged one promises.
+    """
     with path.open("rb") as stream:
-        if stream.read(6) != b"\x93NUMPY":
+        if stream.read(len(_MAGIC)) != _MAGIC:
             raise ValueError(f"{path.name} holds no array")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        promised, there = stream.tell() + math.prod(shape) * dtype.itemsize, path.stat().st_size
+        if promised > there:
+            raise ValueError(f"{path.name} promises {promised} bytes and has {there}")
     array: npt.NDArray[Any] = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
     return array
+
+
+def _given(path: Path, count: int) -> GivenSplits:
+    """The publisher's splits. Where memory runs out, the archive's checksums say whether it was asked for nonsense."""
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+        try:
+            return tuple((stored[f"train{i}"], stored[f"test{i}"]) for i in range(count))
+        except MemoryError:
+            if (name := stored.zip.testzip()) is not None:
+                raise ValueError(f"{path.name} holds no array {name}") from None
+            raise
 
 
 def _check_targets(y: npt.NDArray[Any], *, classes: int) -> None:
@@ -188,6 +215,9 @@ def open_prepared(folder: str | Path) -> Dataset:
     ------
     DataError
         Not there, of another format, or damaged; the message says to remove the folder.
+    UnreadableError
+        The system does not let it be read (no permission, too many open files, a disk that fails), or there is not
+        enough memory: nothing is said of what it holds.
     """
     folder = Path(folder)
     try:
@@ -196,10 +226,7 @@ def open_prepared(folder: str | Path) -> Dataset:
         y = _array(folder / "y.npy")
         _check_format(folder, header["format"])
         promised = (header["format"], (header["n"], header["d"]), (header["n"],))
-        given: GivenSplits = ()
-        if header["given"]:
-            with (folder / "given.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-                given = tuple((stored[f"train{i}"], stored[f"test{i}"]) for i in range(header["given"]))
+        given = _given(folder / "given.npz", header["given"]) if header["given"] else ()
         _check_targets(y, classes=len(header["classes"]))
         opened = Dataset(
             id=header["id"],
@@ -219,13 +246,20 @@ def open_prepared(folder: str | Path) -> Dataset:
         raise DataError(f"{folder}: expected a prepared data set; there is none") from None
     except DataError:
         raise
-    except Exception as error:  # a damaged array or archive raises errors of many kinds, MemoryError among them
+    except Exception as error:  # a damaged array or archive raises errors of many kinds
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno not in _DAMAGED):
+            raise _unreadable(folder, error) from error
         words = str(error) or type(error).__name__
         raise DataError(f"{folder}: the prepared data set is damaged ({words}); remove the folder") from error
     found = (PREPARED_FORMAT, X.shape, y.shape)
     if promised != found:
         raise DataError(f"{folder}: expected format and shapes {promised}; got {found}; remove the folder")
     return opened
+
+
+def _unreadable(folder: Path, error: OSError | MemoryError) -> UnreadableError:
+    words = why(error) if isinstance(error, OSError) else "there is not enough memory"
+    return UnreadableError(f"{folder}: the prepared data set cannot be read: {words}; it is left as it is")
 
 
 def opened_or_made(
@@ -256,6 +290,8 @@ def opened_or_made(
     ------
     DataError
         The data folder cannot be written; and whatever ``make`` raises.
+    UnreadableError
+        One stands there and cannot be read now. It is not made anew, which can take hours and would replace it.
 
     Warns
     -----
@@ -288,9 +324,14 @@ def opened_or_made(
 
 def _standing(folder: Path) -> tuple[Dataset | None, str | None]:
     """The prepared data set, if it stands there whole; and what is wrong with one that is damaged."""
-    if not (folder / "header.json").exists():
-        return None, None
     try:
+        (folder / "header.json").stat()
         return open_prepared(folder), None
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    except UnreadableError:
+        raise
     except DataError as error:
         return None, None if outdated(folder) else str(error)

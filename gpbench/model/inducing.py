@@ -238,7 +238,10 @@ class InducingRule:
         except ValueError:
             amount = math.nan
         if not (amount > 0 and (amount <= 100 or not percent)):  # also catches NaN
-            raise UsageError(f"the number of inducing points must be like 100, 3% or all; got {self.count!r}")
+            raise UsageError(
+                "the number of inducing points must be a whole number such as 100, a percentage up to 100% such as 3%, "
+                f"or all; got {self.count!r}"
+            )
         return float(amount), percent
 
 

@@ -32,6 +32,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -460,11 +461,30 @@ def meta_of(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
 
 
 def write_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write an npz file under a temporary name, then rename it."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    with unfinished.open("wb") as file:
-        np.savez(file, allow_pickle=False, **dict(arrays))
-    unfinished.replace(path)
+    """Write an npz file, whole or not at all: under a name of its own, which is then put in the path's place.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder exists.
+    arrays : mapping
+        Numeric arrays.
+
+    Raises
+    ------
+    OSError
+        It cannot be written; nothing half-made is left, and what stood there before stands there still.
+    """
+    mine = np.random.SeedSequence().generate_state(4).tobytes().hex()  # no other process's, on any machine
+    unfinished = path.with_name(f".{mine}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            np.savez(file, allow_pickle=False, **dict(arrays))
+        unfinished.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
 
 
 def _read_npz(path: Path) -> tuple[str, dict[str, Any], Arrays]:

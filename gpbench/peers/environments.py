@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpbench.errors import GpbenchError, UsageError, reason, unknown_name
+from gpbench.leases import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -177,7 +178,11 @@ def install(name: str, *, say: Callable[[str], None]) -> Path:
     if listed.returncode != 0:
         raise GpbenchError(f"pip could not list {home} (exit code {listed.returncode})")
     packages = {each["name"].lower().replace("_", "-"): each["version"] for each in json.loads(listed.stdout)}
-    (home / MARK).write_text(json.dumps({"packages": packages}, indent=1) + "\n", encoding="utf-8")
+    try:
+        with replacing(home / MARK) as partial:
+            partial.write_text(json.dumps({"packages": packages}, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise GpbenchError(f"{home / MARK} cannot be written: {reason(error)}") from error
     return home
 
 

@@ -67,6 +67,8 @@ def test_resolving_fills_defaults_and_parses_texts():
         ({"rate": 2}, r"method fake: setting rate must be a number in \[0, 1\]; got 2.0"),
         ({"rate": "fast"}, "got 'fast'"),
         ({"kernel": "matern"}, "one of se, linear; got 'matern'"),
+        ({"kernel": 2.0}, "one of se, linear; got 2.0"),
+        ({"trouble": 20.0}, "method fake: setting trouble must be a text or an integer; got 20.0"),
         ({"steps": True}, "an integer >= 0; got True"),
     ],
 )

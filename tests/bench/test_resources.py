@@ -3,11 +3,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import scipy.linalg
 from threadpoolctl import threadpool_info
 
 from gpbench.bench import resources
-from gpbench.bench.resources import one_pool_size
+from gpbench.bench.resources import check_threads, one_pool_size, pools
+from gpbench.errors import GpbenchWarning, UsageError
 
 
 def test_libraries_are_warmed_once_for_each_number_of_threads(monkeypatch):
@@ -44,3 +46,23 @@ def test_threads_of_what_a_scheme_imports_are_held_too(tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": paths},
     )  # fmt: skip
     assert done.stdout.split() == ["1", "1", "1"]  # BLAS of NumPy and SciPy, and scikit-learn's OpenMP
+
+
+def test_more_threads_than_cores_are_warned_of(monkeypatch):
+    monkeypatch.setattr(resources, "_cores", lambda: 2)
+    before = pools()
+    assert check_threads(2) == 2
+    with pytest.warns(GpbenchWarning, match=r"^3 threads are more than the cores of this machine \(2\); they wait"):
+        assert check_threads(3) == 3
+    assert pools() == before
+
+
+def test_more_threads_than_the_libraries_run_are_refused(monkeypatch):
+    monkeypatch.setattr(resources, "_cores", lambda: 1)
+    monkeypatch.setattr(resources, "pools", lambda: [{"api": "openmp", "threads": 1}, {"api": "blas", "threads": 2}])
+    with pytest.raises(UsageError, match="the number of threads must be at most 2, as many as BLAS runs; got 3"):
+        check_threads(3)
+
+
+def test_this_process_has_cores():
+    assert 1 <= resources._cores() <= os.cpu_count()

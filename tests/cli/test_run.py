@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gpbench.bench import execution
+from gpbench.bench import execution, resources
 from gpbench.bench import methods as methods_module
 from gpbench.bench.store import Store
 from gpbench.cli import main
@@ -139,7 +139,17 @@ def test_force_runs_again(fake):
     assert again["cells"][0]["provenance"]["start"] > first["cells"][0]["provenance"]["start"]
 
 
-def test_options_reach_the_cells(fake):
+@pytest.mark.filterwarnings("default::gpbench.errors.GpbenchWarning")
+def test_more_threads_than_cores_are_told_and_run(fake, monkeypatch):
+    monkeypatch.setattr(resources, "_cores", lambda: 1)
+    result = gpbench("run", "-m", "fake", "-d", DATA, "--split", "holdout:0.5*1", "--threads", 2)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("gpbench: 2 threads are more than the cores of this machine (1); they wait")
+    assert len(fake.CALLS) == 1
+
+
+def test_options_reach_the_cells(fake, monkeypatch):
+    monkeypatch.setattr(resources, "_cores", lambda: 2)
     found = as_json(
         "-m", "fake", "-d", DATA, "--split", "holdout:0.5*1", "--max-seconds", 9, "--max-iterations", 2, "--seed", 4,
         "--threads", 2, "--kernel", "linear", "--likelihood", "probit",

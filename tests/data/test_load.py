@@ -1,11 +1,15 @@
+import errno
 import hashlib
+import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from webserver import Web
 
-from gpbench.data import fetching, mirror
+from gpbench import leases
+from gpbench.data import fetching, mirror, prepared
 from gpbench.data import load as module
 from gpbench.data.download import Patience
 from gpbench.data.entries import read_file
@@ -151,6 +155,41 @@ def test_a_damaged_prepared_form_is_named_where_it_cannot_be_made_anew(toys, tmp
         load("toy", folder=tmp_path, offline=True)
 
 
+@pytest.mark.parametrize(
+    "error", [PermissionError(errno.EACCES, "denied"), OSError(errno.EMFILE, "too many"), MemoryError()]
+)
+def test_a_prepared_form_that_cannot_be_read_now_stays(toys, tmp_path, monkeypatch, error):
+    found = toys()
+    checksum = load("toy", folder=tmp_path, patience=QUICK).checksum
+    home = prepared_folder(found["toy"], tmp_path)
+    before = {path.name: path.stat().st_mtime_ns for path in (home, *home.iterdir())}
+
+    def refused(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepared, "_array", refused)
+        with pytest.raises(DataError, match=r"the prepared data set cannot be read: .*; it is left as it is"):
+            load("toy", folder=tmp_path, offline=True)
+    assert {path.name: path.stat().st_mtime_ns for path in (home, *home.iterdir())} == before
+    assert load("toy", folder=tmp_path, offline=True).checksum == checksum
+
+
+def test_a_folder_that_may_not_be_looked_into_is_told(toys, tmp_path, monkeypatch):
+    toys()
+    load("toy", folder=tmp_path, patience=QUICK)
+    look = Path.stat
+
+    def refused(self, **options):
+        if self.name == "header.json":
+            raise PermissionError(errno.EACCES, "denied")
+        return look(self, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    with pytest.raises(DataError, match=r"toy/\w+: the prepared data set cannot be read: no permission"):
+        load("toy", folder=tmp_path, offline=True)
+
+
 def test_a_prepared_form_of_another_version_is_made_anew_without_a_word(toys, tmp_path):
     found = toys()
     load("toy", folder=tmp_path, patience=QUICK)
@@ -232,6 +271,28 @@ def test_a_mirror_that_cannot_be_written_is_an_error(toys, tmp_path):
     load("toy", folder=tmp_path / "a", patience=QUICK)
     with pytest.raises(DataError, match=r"the mirror .* cannot be written"):
         mirror_sets(["toy"], tmp_path / "m", folder=tmp_path / "a", mirror=None, progress=lambda *_: None, say=print)
+
+
+def test_a_mirror_has_a_file_whole_or_not_at_all(toys, tmp_path, monkeypatch):
+    load("toy", folder=tmp_path / "a", patience=QUICK)
+    there = tmp_path / "m/toys/toy"
+    (there / "train.csv").mkdir(parents=True)  # it cannot be put there
+    left = leases.unfinished(there / "test.csv")
+    left.with_name(left.name.replace(f"-{os.getpid()}.", "-999999999.")).write_bytes(b"half")
+
+    def written():
+        mirror_sets(["toy"], tmp_path / "m", folder=tmp_path / "a", mirror=None, progress=lambda *_: None, say=str)
+
+    with pytest.raises(DataError, match=r"the mirror .* cannot be written"):
+        written()
+    assert [path.name for path in there.iterdir()] == ["train.csv"]
+    (there / "train.csv").rmdir()
+    names, own = [], leases.unfinished
+    monkeypatch.setattr(leases, "unfinished", lambda path: names.append(own(path)) or names[-1])
+    written()
+    assert {path.parent for path in names} == {there}  # under names that no other process has, on any machine
+    assert len({path.name for path in names}) == 3
+    assert sorted(path.name for path in there.iterdir()) == ["test.csv", "test.csv.sha256", "train.csv"]
 
 
 def test_check_passes_over_what_is_whole_and_names_what_is_damaged(toys, tmp_path):

@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from webserver import Web
@@ -11,7 +12,7 @@ from webserver import Web
 from gpbench.data import fetch
 from gpbench.data.catalogue import Edition, Entry, File, Part
 from gpbench.data.download import Patience
-from gpbench.data.fetch import Attempts, Places, accept, cannot_be_had, files_here, offers
+from gpbench.data.fetch import Attempts, Places, accept, cannot_be_had, files_here, offers, record
 from gpbench.data.recipe import Recipe
 from gpbench.data.web import unreachable
 from gpbench.errors import DataError
@@ -126,6 +127,23 @@ def test_an_edition_that_is_here_beats_a_better_one_that_is_not(tmp_path, web):
     assert edition.name == "1"
     assert found == {PATH: here}
     assert not web.requests
+
+
+def test_a_hash_that_cannot_be_kept_leaves_the_one_before(tmp_path, monkeypatch):
+    path = _put(tmp_path)
+    record(path)
+    before = (tmp_path / f"{PATH}.sha256").read_text()
+    assert before == f"{SHA}  toy.data\n{READ}\n"
+
+    def full(self, text, **_):
+        self.write_bytes(text[:10].encode())
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="the disk is full"):
+        record(path)
+    assert (tmp_path / f"{PATH}.sha256").read_text() == before
+    assert _files(tmp_path) == [PATH, f"{PATH}.sha256"]
 
 
 def test_the_message_names_the_data_set_each_place_and_the_remedy(tmp_path, nowhere, web):

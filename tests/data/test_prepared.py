@@ -1,14 +1,18 @@
 import errno
+import io
 import json
 import os
+import zipfile
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from gpbench.data.formats import read_table
 from gpbench.data.formats.frames import frame
 from gpbench.data.preparation import Recipe, open_prepared, prepare
-from gpbench.data.prepared import MatrixWriter, partial_folder
+from gpbench.data.prepared import MatrixWriter, UnreadableError, partial_folder
 from gpbench.errors import DataError
 
 BINARY = Recipe(task="binary")
@@ -130,6 +134,68 @@ def test_a_damaged_prepared_form_is_never_used(make, tmp_path, damage):
     folder = tmp_path / "prepared"
     damage(folder)
     with pytest.raises(DataError):
+        open_prepared(folder)
+
+
+def refusing(monkeypatch, name, error):
+    """Let the system refuse to open a file of this name."""
+    openly = Path.open
+
+    def refused(self, *args, **kwargs):
+        if self.name == name:
+            raise error
+        return openly(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", refused)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PermissionError(errno.EACCES, os.strerror(errno.EACCES)), r"no permission \(Permission denied\)"),
+        (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "Too many open files"),
+        (OSError(errno.EIO, os.strerror(errno.EIO)), "Input/output error"),
+        (MemoryError(), "there is not enough memory"),
+    ],
+)
+def test_what_cannot_be_read_is_not_called_damaged(make, tmp_path, monkeypatch, error, words):
+    make("1,2,0\n2,3,1\n")
+    said = rf"prepared: the prepared data set cannot be read: {words}; it is left"
+    for name in ("X.npy", "y.npy", "header.json"):
+        with monkeypatch.context() as patch:
+            refusing(patch, name, error)
+            with pytest.raises(UnreadableError, match=said):
+                open_prepared(tmp_path / "prepared")
+    assert open_prepared(tmp_path / "prepared").n == 2
+
+
+def promising(rows):
+    """An array file whose header promises more rows than any memory holds."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<i8", "fortran_order": False, "shape": (rows,)})
+    return stream.getvalue() + b"\0" * 16
+
+
+@pytest.mark.parametrize("name", ["X.npy", "y.npy"])
+def test_a_header_that_asks_for_more_memory_than_there_is_is_damaged(make, tmp_path, name):
+    make("1,2,0\n2,3,1\n")
+    (tmp_path / "prepared" / name).write_bytes(promising(10**15))
+    with pytest.raises(DataError, match=rf"is damaged \({name} promises 8000000000000128 bytes and has 144\)"):
+        open_prepared(tmp_path / "prepared")
+
+
+def test_an_archive_that_asks_for_more_memory_than_there_is_is_damaged(make, tmp_path):
+    make("1,2,0\n2,3,1\n")
+    folder = tmp_path / "prepared"
+    damage_header(folder, given=1)
+    with zipfile.ZipFile(folder / "given.npz", "w") as archive:
+        archive.writestr("train0.npy", promising(10**15) + b"\0" * 100_000)  # too long to be read at once
+        archive.writestr("test0.npy", promising(2))
+    content = (folder / "given.npz").read_bytes()
+    with pytest.raises(UnreadableError, match="there is not enough memory"):  # the archive's checksum vouches for it
+        open_prepared(folder)
+    (folder / "given.npz").write_bytes(content.replace(b"\0" * 90_000, b"\1" * 90_000))
+    with pytest.raises(DataError, match=r"is damaged \(given.npz holds no array train0.npy\)"):
         open_prepared(folder)
 
 

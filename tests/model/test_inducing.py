@@ -41,9 +41,10 @@ def test_number(count, n, number):
     assert InducingRule("kmeans", count).number(n) == number
 
 
-@pytest.mark.parametrize("count", ["", "x", "0", "-3", "1.5", "0%", "101%", "nan%", "inf"])
+@pytest.mark.parametrize("count", ["", "x", "0", "-3", "1.5", "20.0", "1e3", "0%", "101%", "nan%", "inf"])
 def test_counts_that_are_none(count):
-    with pytest.raises(UsageError, match="like 100, 3% or all"):
+    said = f"must be a whole number such as 100, a percentage up to 100% such as 3%, or all; got '{count}'$"
+    with pytest.raises(UsageError, match=said):
         InducingRule("kmeans", count)
 
 

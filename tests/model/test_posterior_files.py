@@ -11,7 +11,7 @@ import pytest
 from gpbench.errors import DataError, UsageError
 from gpbench.model import posterior as module
 from gpbench.model.likelihoods import Logit, Probit
-from gpbench.model.posterior import Posterior, load_posterior, npz_arrays, register_posterior
+from gpbench.model.posterior import Posterior, load_posterior, npz_arrays, register_posterior, write_npz
 
 
 @pytest.mark.parametrize("form", ["covariance", "precision"])
@@ -29,6 +29,37 @@ def test_save_and_load_give_the_same_bits(some_latent, tmp_path, form):
     again = tmp_path / "again.npz"
     loaded.save(again)
     assert again.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), KeyboardInterrupt()])
+def test_what_cannot_be_written_leaves_what_stood_there_and_nothing_else(tmp_path, monkeypatch, error):
+    path = tmp_path / "cell.npz"
+    write_npz(path, {"a": np.ones(2)})
+    before = path.read_bytes()
+
+    def full(file, **_):
+        file.write(b"half")
+        raise error
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(type(error)):
+        write_npz(path, {"a": np.zeros(2)})
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["cell.npz"]
+
+
+def test_two_that_write_one_file_at_once_do_not_disturb_each_other(tmp_path, monkeypatch):
+    path, savez = tmp_path / "cell.npz", np.savez
+
+    def interrupted(file, **arrays):
+        monkeypatch.setattr(np, "savez", savez)
+        write_npz(path, {"a": np.zeros(2)})
+        savez(file, **arrays)
+
+    monkeypatch.setattr(np, "savez", interrupted)
+    write_npz(path, {"a": np.ones(2)})
+    assert np.load(path)["a"].tolist() == [1, 1]
+    assert [file.name for file in tmp_path.iterdir()] == ["cell.npz"]
 
 
 def test_other_arrays_may_lie_in_the_same_file(some_latent, tmp_path):

@@ -69,6 +69,22 @@ def test_a_folder_that_cannot_be_made(home, monkeypatch):
         install("gpytorch", say=lambda _: None)
 
 
+def test_a_mark_that_cannot_be_written_leaves_nothing(home, monkeypatch, interpreter):
+    Pip(monkeypatch, interpreter, listed=GOOD)
+    write = Path.write_text
+
+    def full(self, text, **how):
+        if text.startswith("{"):
+            write(self, text[:5], **how)
+            raise OSError("the disk is full")
+        return write(self, text, **how)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(GpbenchError, match=rf"{MARK} cannot be written: the disk is full"):
+        install("gpflow", say=lambda _: None)
+    assert [path.name for path in (home / "gpflow").iterdir()] == ["bin"]
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"packages": 3}', "{"])
 def test_a_mark_that_gpbench_did_not_write_counts_as_absent(home, interpreter, content):
     interpreter(home / "gpflow")

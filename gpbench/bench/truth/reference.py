@@ -12,18 +12,19 @@ import json
 import zipfile
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpbench.config import shipped
 from gpbench.errors import DataError, unknown_name
 from gpbench.leases import replacing
 from gpbench.model.kernels import make_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from gpbench.model.kernels import Kernel
     from gpbench.model.rows import Array
@@ -189,9 +190,7 @@ class Reference:
 
 def folder() -> Path:
     """The folder of the stored posteriors: in a checkout, or in the wheel."""
-    package = Path(__file__).resolve().parents[2]
-    inside = package / "_data" / "truth"
-    return inside if inside.is_dir() else package.parent / "datasets" / "truth"
+    return shipped("truth", parent="datasets")
 
 
 def problem(name: str) -> Problem:

@@ -28,6 +28,7 @@ from gpbench.report.plan.checks import (
     told,
     unusable,
 )
+from gpbench.report.plan.published import unit_of
 from gpbench.report.scores import MORE_IS_BETTER
 from gpbench.report.tables.summary import value_of
 from gpbench.report.traces import common_grid, hold
@@ -481,17 +482,22 @@ def falls_short(
 
 
 def reaches(
-    found: PlanCells, *, method: str, values: Mapping[str, float], datasets: Sequence[str] | None = None
+    found: PlanCells, *, method: str, values: Mapping[str, float | str], datasets: Sequence[str] | None = None
 ) -> list[Check]:
-    """A method's mean is as good as each printed value, give or take half a unit of its last digit."""
+    """A method's mean is as good as each printed value, give or take half a unit of its last digit.
+
+    A value that is printed with a 0 at its end is given as text, ``"0.070"``: a number would lose it.
+    """
     checks = []
     for group in each_group(found, (method,), datasets=datasets):
-        for metric, value in values.items():
+        for metric, printed in values.items():
             ours = _mean(group.cells[method], metric)
-            room = 0.5 * 10.0 ** -len(str(value).partition(".")[2])
+            room, value = 0.5 * unit_of(str(printed)), float(printed)
             holds = ours >= value - room if metric in MORE_IS_BETTER else ours <= value + room
-            words = f"{group.label}: {method} {metric} {shown(ours)}, printed {value:g}"
-            checks.append(told(group, words, ours, holds=holds))
+            text = printed if isinstance(printed, str) else f"{value:g}"
+            checks.append(
+                told(group, f"{group.label}: {method} {metric} {shown(ours)}, printed {text}", ours, holds=holds)
+            )
     return checks
 
 

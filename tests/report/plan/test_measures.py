@@ -278,6 +278,17 @@ def test_reaches_to_half_a_unit_of_the_print(bench):
     assert holds(measures.reaches(found, method="a", values={"nll": 0.068, "accuracy": 0.979})) == [False, False]
 
 
+def test_reaches_knows_the_last_digit_of_a_value_in_text_and_of_a_small_one(bench):
+    found = bench({"a": (0.074,)}, error=1e-4)
+    assert holds(measures.reaches(found, method="a", values={"nll": 0.07})) == [True]
+    (check,) = measures.reaches(found, method="a", values={"nll": "0.070"})
+    assert check.holds is False
+    assert check.words.endswith("printed 0.070")
+    assert holds(measures.reaches(found, method="a", values={"error": 5e-05})) == [False]
+    with pytest.raises(UsageError, match="expected a number; got 'small'"):
+        measures.reaches(found, method="a", values={"nll": "small"})
+
+
 def test_within_seconds(bench):
     found = bench({"a": (0.5, 0.5)}, seconds=3.0)
     assert holds(measures.within_seconds(found, method="a", seconds=3)) == [True]

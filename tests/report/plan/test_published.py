@@ -5,12 +5,14 @@ import pytest
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import read_plan
 from gpbench.errors import UsageError
-from gpbench.report.plan.published import find_printed, published_folder, read_published
+from gpbench.report.plan.published import find_printed, published_folder, read_published, unit_of
 
 HEAD = (
     'title = "T"\npaper = "mine"\ndatasets = ["german"]\npublished = ["numbers.csv"]\n'
     '[methods.x-gpc]\nlabel = "X"\n[sweep]\ninducing = ["5%", "20%"]\n[overrides.german]\nlabel = "German"\n'
 )
+
+ROWS = "dataset,method,metric,value\n"
 
 
 def plan(tmp_path, numbers, text=HEAD):
@@ -52,12 +54,54 @@ def test_a_file_may_hold_several_papers_and_settings(tmp_path):
     ("numbers", "message"),
     [
         ("dataset,method,metric\n", "expected the columns dataset, method, metric, value; value missing"),
-        ("dataset,method,metric,value\nG,X,nll,big\n", "line 2: expected a number or 'large'"),
+        ("", "expected the columns dataset, method, metric, value; dataset, method, metric, value missing"),
+        (f"{ROWS}G,X,nll,big\n", "line 2: expected a number or 'large'"),
+        (f"{ROWS}G,X,nll,nan\n", "line 2: expected a number or 'large'.*got 'nan'"),
+        (f"{ROWS}G,X,nll,1e999\n", "line 2: expected a number or 'large'.*got '1e999'"),
+        (f"{ROWS}G,X,nll,\n", "line 2: expected a number or 'large'.*got ''"),
+        (f"{ROWS}G,X,nll\n", "line 2: expected 4 values; got 3"),
+        (f"{ROWS}G,X,nll,1\n\nG,X\n", "line 4: expected 4 values; got 2"),
+        (f"{ROWS}G,X,nll,0,17\n", "line 2: expected 4 values; got 5"),
+        (f'{ROWS}G,X,nll,"1\n', "line 2: unexpected end of data"),
+        (f"{ROWS[:-1]},value\nG,X,nll,1,2\n", "expected columns of different names; got value twice"),
+        (
+            f"{ROWS[:-1]},spread\nG,X,nll,1,wide\n",
+            "line 2: expected .*a number or nothing as spread; got '1' and 'wide'",
+        ),
+        (f"{ROWS[:-1]},inducing_fraction\nG,X,nll,1,5 %\n", "line 2: inducing_fraction: expected a number; got '5 %'"),
     ],
 )
 def test_files_that_hold_something_else(tmp_path, numbers, message):
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=rf"numbers.csv.*{message}"):
         read_published(plan(tmp_path, numbers))
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    found = plan(tmp_path, "")
+    (tmp_path / "numbers.csv").write_bytes(f"{ROWS}G,X,nll,1\n".encode() + "G,Köln,nll,2\n".encode("latin-1"))
+    with pytest.raises(UsageError, match=r"numbers.csv, line 3: expected text in UTF-8; got byte 0xf6"):
+        read_published(found)
+
+
+def test_a_file_as_spreadsheets_write_it(tmp_path):
+    (one,) = read_published(plan(tmp_path, f"\ufeff{ROWS}German,X,nll,0.50\n".replace("\n", "\r\n")))
+    assert (one.value, one.unit, one.text) == (0.5, 0.01, "0.50")
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("0.17", 0.01), ("47", 1.0), ("0.070", 1e-3), ("1e-2", 1e-2), ("5e-05", 1e-5), ("1.20e-3", 1e-5), ("2E3", 1e3)],
+)
+def test_the_unit_of_the_last_digit(tmp_path, text, unit):
+    assert unit_of(text) == unit
+    (one,) = read_published(plan(tmp_path, f"{ROWS}German,X,nll,{text}\n"))
+    assert (one.value, one.unit) == (float(text), unit)
+
+
+@pytest.mark.parametrize("text", ["", "large", "nan", "-inf", "1e999"])
+def test_what_has_no_last_digit(text):
+    with pytest.raises(UsageError, match="expected a number; got"):
+        unit_of(text)
 
 
 def test_two_numbers_for_one(tmp_path):
