@@ -85,7 +85,7 @@ reproduce-quick: $(READY) ## the quick form of each, to see that it runs
 	$(call EVERY_PLAN,--quick)
 
 evidence: $(READY) ## what is left of all plans, by value, into results/reference: OPTIONS="--jobs 2", or --list; may be killed at any moment
-	$(ONE_THREAD) $(BIN)/python -m gpbench.report.evidence.work $(OPTIONS)
+	$(ONE_THREAD) $(BIN)/python -m gpbench.cli.evidence $(OPTIONS)
 
 results: $(READY) ## results/reproduced and results/README.md anew, from the reference results alone
 	$(BIN)/python -m gpbench.report.evidence results

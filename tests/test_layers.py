@@ -63,7 +63,7 @@ RUNNING = {
     "division",
     "execution",
     "expand",
-    "mapped",
+    "plan.run",
     "runner",
     "sources",
     "sweep",
@@ -78,7 +78,6 @@ PRINTING_EXCEPTIONS = {
     "gpbench.peers.environments": "what pip says goes to standard error",
     "gpbench.bench.worker": "what a scheme prints goes to standard error",
     "gpbench.peers.children.harness": "what a rival's library prints is kept off the pipe",
-    "gpbench.report.evidence.work": "the command of `make evidence`, which is for those who keep the reference results",
 }
 
 

@@ -251,9 +251,9 @@ def report_plan(
     fresh: bool,
 ) -> None:
     """Render a plan from the store; ``cuts`` as for :func:`gpbench.bench.plan.reduce.asked_for`."""
+    from gpbench.bench.plan.cells import look_up  # noqa: PLC0415
     from gpbench.bench.plan.read import find_plan  # noqa: PLC0415  # as above
     from gpbench.bench.plan.reduce import asked_for  # noqa: PLC0415
-    from gpbench.bench.plan.run import look_up  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.errors import NotComputed  # noqa: PLC0415

@@ -5,7 +5,7 @@ a row of its own whose label names the fewest settings that tell the rows apart,
 else differs is the group's ``details``, to be said beneath. The same goes for a data set whose content or scaling
 changed. Labels are settled over all cells given, so that a label means the same in every row and every picture of one
 report. Cells of a plan bear its labels and stand in its order instead
-(:class:`gpbench.bench.plan.run.Shown`).
+(:class:`gpbench.bench.plan.cells.Shown`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from gpbench.bench.cell import Limits, OriginSpec
-    from gpbench.bench.plan.run import Shown
+    from gpbench.bench.plan.cells import Shown
     from gpbench.bench.result import Result
 
 __all__ = [

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpbench.bench.plan.cells import look_up
 from gpbench.bench.plan.read import find_plan
 from gpbench.bench.plan.reduce import asked_for
-from gpbench.bench.plan.run import look_up
 from gpbench.bench.reference import arrow_of, tidy
 from gpbench.bench.store import Store
 from gpbench.config import load_config

@@ -14,8 +14,8 @@ from gpbench.bench.expand import Request, expand
 from gpbench.bench.method import BINARY, Method
 from gpbench.bench.methods import method
 from gpbench.bench.plan.blocks import blocks
+from gpbench.bench.plan.cells import stored_results
 from gpbench.bench.plan.read import read_plan
-from gpbench.bench.plan.run import stored_results
 from gpbench.bench.runner import run_cell
 from gpbench.bench.store import Store
 from gpbench.bench.sweep import sweep

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import gpbench
 from gpbench.bench import choices, provenance, reference
-from gpbench.bench.plan import run as plan_run
+from gpbench.bench.plan import cells as plan_cells
 from gpbench.bench.result import Problem
 from gpbench.bench.store import Store
 from gpbench.cli import main
@@ -43,7 +43,7 @@ def place(tmp_path, monkeypatch):
     code = {"gpbench": "0", "commit": "a" * 40, "dirty": False}
     for module in (provenance, addition):
         monkeypatch.setattr(module, "code", lambda: code)
-    for module in (choices, plan_run):
+    for module in (choices, plan_cells):
         monkeypatch.setattr(module, "changes", lambda: None)
     monkeypatch.setattr(reference, "is_of_changes", lambda _: False)  # workers see this checkout as it is
     monkeypatch.setattr(addition, "shipped", lambda: {"mine.toml": None})

@@ -4,8 +4,8 @@ import pytest
 
 from gpbench.bench.cell import Limits, SplitSpec
 from gpbench.bench.plan.blocks import blocks
+from gpbench.bench.plan.cells import PlanCells, PlanResult, Shown
 from gpbench.bench.plan.read import read_plan
-from gpbench.bench.plan.run import PlanCells, PlanResult, Shown
 from gpbench.bench.result import Problem, Result
 from gpbench.bench.store import Store
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpbench.bench.division import divide
-from gpbench.bench.plan.run import source_of
+from gpbench.bench.plan.cells import source_of
 from gpbench.bench.sources import drawn, opened
 from gpbench.bench.truth.measures import Distance, distance
 from gpbench.bench.truth.reference import PARTS, find_reference
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpbench.bench.division import Division
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.config import Config
     from gpbench.data.dataset import Dataset
     from gpbench.model.likelihoods import Prediction

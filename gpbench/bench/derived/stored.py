@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.config import Config
 
     Arrays = Mapping[str, npt.NDArray[Any]]

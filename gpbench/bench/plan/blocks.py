@@ -1,7 +1,8 @@
 """What a plan comes to: a block for each data set and variant of a method, that is a row of a table or a curve.
 
 A variant is a table of [methods] with one value of each swept name. :func:`blocks` opens nothing: a block says which
-data set, settings, limits and splits, from which :mod:`gpbench.bench.plan.run` makes cells, or finds them in the store.
+data set, settings, limits and splits, from which :mod:`gpbench.bench.plan.run` makes cells and
+:mod:`gpbench.bench.plan.cells` finds them in the store.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ are factored). What that comes to in seconds, and how many steps there are, stan
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gpbench.bench.plan.blocks import Block
     from gpbench.bench.result import Result
 
-__all__ = ["Estimate", "Size", "estimate", "training_seconds"]
+__all__ = ["Estimate", "Outlook", "Size", "estimate", "training_seconds"]
 
 #: Loading, scaling and scoring (seconds).
 _BESIDE = 1.0
@@ -96,13 +96,36 @@ class Size:
     latents: int
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """What running a plan would mean.
+
+    Attributes
+    ----------
+    estimates : list of Estimate
+        One a block.
+    absent : tuple of str
+        Data sets that are neither here nor in a mirror that is a folder: they would be asked for at an http mirror and
+        at their publishers.
+    files : mapping
+        The user's own files that could be read -> what is in them, in words.
+    faults : tuple of str
+        What will fail, and why; so far as the user's own files tell.
+    """
+
+    estimates: list[Estimate]
+    absent: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+
 def estimate(stored: Sequence[tuple[Block, Sequence[Result]]], others: Iterable[Result] = ()) -> list[Estimate]:
     """Cells to do and seconds that they will take.
 
     Parameters
     ----------
     stored : sequence of (Block, list of Result)
-        From :func:`gpbench.bench.plan.run.stored_results`.
+        From :func:`gpbench.bench.plan.cells.stored_results`.
     others : iterable of Result
         Cells of other seeds, versions and contents too, whose times say what the block's will be: all of the store.
     """

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
     from gpbench.report.plan.claims import Judged
     from gpbench.report.plan.claims_file import Cause, Counterparts
     from gpbench.report.plan.numbers import BlockNumbers, Entry

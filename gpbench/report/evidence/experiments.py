@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpbench.bench.methods import outdated
+from gpbench.bench.plan.cells import look_up
 from gpbench.bench.plan.plan import DESCRIPTIVE, SELF_CONTAINED
 from gpbench.bench.plan.read import find_plan, shipped
-from gpbench.bench.plan.run import look_up
 from gpbench.bench.reference import reference_file
 from gpbench.report.plan.numbers import entries_of
 from gpbench.report.plan.verdicts import DECIDED, OTHERS, Headline, headline
@@ -30,7 +30,7 @@ from gpbench.report.text import csv_text, escape_markdown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.bench.store import Store
 
 __all__ = [

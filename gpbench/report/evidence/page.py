@@ -27,7 +27,7 @@ from gpbench.report.text import escape_markdown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.report.evidence.apart import Number
     from gpbench.report.evidence.experiments import Experiment
     from gpbench.report.plan.claims import Judged

@@ -29,7 +29,7 @@ from gpbench.report.plan.output import scored, write_plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.report.evidence.experiments import Experiment
     from gpbench.report.plan.claims import Judged
     from gpbench.report.plan.claims_file import Cause

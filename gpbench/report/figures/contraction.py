@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpbench.bench.derived.stored import Arrays
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
 
 __all__ = ["contraction", "render"]
 

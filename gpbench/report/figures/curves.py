@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.cell import Limits
     from gpbench.bench.derived.stored import Arrays
-    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.bench.result import Result
 
 __all__ = ["METRICS", "curves_csv", "figure", "hyperparameter_table", "render", "save_curves"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gpbench.bench.derived.stored import Arrays
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.cells import PlanCells
 
 __all__ = ["render"]
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.report.figures.style import Style
 
 __all__ = ["learning_curves", "lost_cells", "render", "swept_name", "upper_limit"]

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpbench.bench.derived.stored import Arrays
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells, PlanResult
     from gpbench.report.figures.style import Style
 
 __all__ = ["QUANTITIES", "agreement", "render", "scatter"]

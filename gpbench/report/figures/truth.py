@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.report.figures.style import Style
     from gpbench.report.tables.truth import Row
 

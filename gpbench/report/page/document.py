@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.bench.result import Result
     from gpbench.report.groups import Group
     from gpbench.report.scores import Calibration

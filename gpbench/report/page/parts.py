@@ -23,7 +23,7 @@ from gpbench.report.plan.table import plan_display
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.report.tables.table import Display
 
 __all__ = ["Part", "Picture", "part_section", "picture_element", "pictures_of", "plan_part"]

@@ -24,9 +24,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gpbench.bench.methods import methods, outdated
+from gpbench.bench.plan.cells import described, look_up
 from gpbench.bench.plan.plan import DESCRIPTIVE, SELF_CONTAINED
 from gpbench.bench.plan.read import find_plan, shipped
-from gpbench.bench.plan.run import described, look_up
 from gpbench.bench.reference import read_reference, reference_file, reference_files
 from gpbench.bench.store import Store
 from gpbench.data.catalogue import entry_of
@@ -45,7 +45,7 @@ from gpbench.terminal import echo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.bench.result import Result
     from gpbench.report.tables.summary import Row
 

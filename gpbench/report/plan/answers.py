@@ -30,7 +30,7 @@ from gpbench.report.tables.summary import value_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.report.plan.checks import At, Group
     from gpbench.report.plan.numbers import Entry
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpbench.bench.plan.blocks import Block
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells, PlanResult
 
 __all__ = ["Attained", "attainments", "displays", "render"]
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpbench.bench.plan.blocks import Block
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells, PlanResult
 
 __all__ = [
     "At",

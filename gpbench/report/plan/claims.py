@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from gpbench.bench.plan.cells import look_up
 from gpbench.bench.plan.read import find_plan
-from gpbench.bench.plan.run import look_up
 from gpbench.report.groups import is_cut_short
 from gpbench.report.plan.checks import blocks_of
 from gpbench.report.plan.claims_file import MEASURES, claims_of, read_claims
@@ -28,8 +28,8 @@ from gpbench.report.scores import SCORED, with_scores
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
     from gpbench.bench.store import Store
     from gpbench.report.plan.checks import Check
     from gpbench.report.plan.claims_file import Claim, Part

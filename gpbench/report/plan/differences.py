@@ -28,8 +28,8 @@ from gpbench.report.text import csv_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpbench.bench.plan.cells import PlanResult
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanResult
     from gpbench.report.plan.numbers import Entry
 
 __all__ = ["PlannedDifference", "differences", "differences_csv", "differences_note"]

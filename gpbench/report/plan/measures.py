@@ -36,7 +36,7 @@ from gpbench.report.traces import common_grid, hold
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.report.plan.checks import At
 
 __all__ = [

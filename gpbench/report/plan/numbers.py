@@ -20,8 +20,8 @@ from gpbench.report.tables.summary import middle, over_splits, value_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpbench.bench.plan.cells import PlanResult
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanResult
     from gpbench.report.plan.published import Printed
 
 __all__ = ["BlockNumbers", "Entry", "centre_of", "entries_of", "swept_text"]

@@ -19,8 +19,8 @@ from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, write_ta
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
 
 __all__ = ["outline", "render"]
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpbench.bench.plan.estimate import Estimate
+    from gpbench.bench.plan.cells import PlanCells
+    from gpbench.bench.plan.estimate import Estimate, Outlook
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import Outlook, PlanCells
     from gpbench.bench.result import Result
     from gpbench.config import Config
 

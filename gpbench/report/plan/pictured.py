@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpbench.bench.derived.stored import Arrays
-    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
     from gpbench.report.plan.checks import Group
     from gpbench.report.tables.summary import Statistics
 

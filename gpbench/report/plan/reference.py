@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpbench.bench.code import code
 from gpbench.bench.derived.stored import publish_arrays
+from gpbench.bench.plan.cells import described
 from gpbench.bench.plan.read import read_plan, shipped
-from gpbench.bench.plan.run import described
 from gpbench.bench.reference import merged, read_reference, reference_file, write_reference
 from gpbench.bench.store import Store
 from gpbench.config import checkout
@@ -17,7 +17,7 @@ from gpbench.report.scores import with_scores
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.cells import PlanCells
 
 __all__ = ["add_to_reference", "check_addition"]
 

@@ -2,12 +2,12 @@
 
 A renderer is a function ``render(found, folder) -> list of Path``: it writes files into the folder, which exists, and
 returns them in the order in which a reader wants them. It runs and computes nothing: what it needs beyond cells is
-stored by a step of :mod:`gpbench.bench.derived.stored`. ``found`` is a :class:`gpbench.bench.plan.run.PlanCells`.
+stored by a step of :mod:`gpbench.bench.derived.stored`. ``found`` is a :class:`gpbench.bench.plan.cells.PlanCells`.
 
 - ``found.plan`` is a :class:`gpbench.bench.plan.plan.Plan`. ``plan.notes`` must be shown; they say among other things
   what was cut short and which data could not be had. ``plan.figure`` holds the options of [figure], of which a renderer
   is only ever given those that it declares here.
-- ``found.results`` are :class:`gpbench.bench.plan.run.PlanResult`, in the plan's order, those of failed cells too:
+- ``found.results`` are :class:`gpbench.bench.plan.cells.PlanResult`, in the plan's order, those of failed cells too:
   stored results with ``shown``, the plan's labels, the positions of data set and variant in it and the swept values.
   ``shown.method`` already names these (``X-GPC, M = 16``); ``variant`` is the label without them, ``printed`` the name
   in the published file, ``name`` the table of [methods].
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
 
     Render = Callable[[PlanCells, Path], list[Path]]
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from gpbench.bench.plan.run import PlanCells, PlanResult
+    from gpbench.bench.plan.cells import PlanCells, PlanResult
 
 __all__ = ["Run", "Standing", "displays", "render", "runs_of", "standings"]
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from gpbench.bench.plan.cells import PlanCells
     from gpbench.bench.plan.plan import Plan
-    from gpbench.bench.plan.run import PlanCells
 
 __all__ = [
     "HEADS",

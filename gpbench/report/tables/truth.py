@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpbench.bench.derived.stored import Arrays
-    from gpbench.bench.plan.run import PlanCells
+    from gpbench.bench.plan.cells import PlanCells
 
 __all__ = ["Row", "rows_of", "truth_rows", "truth_text"]
 

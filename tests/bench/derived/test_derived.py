@@ -9,9 +9,10 @@ from gpbench.bench.derived import stored
 from gpbench.bench.derived.steps import logged
 from gpbench.bench.derived.stored import STEPS, derive, step_of, stored_arrays
 from gpbench.bench.division import divide
+from gpbench.bench.plan.cells import PlanCells, look_up, source_of
 from gpbench.bench.plan.plan import RENDERINGS, Reduction
 from gpbench.bench.plan.read import read_plan
-from gpbench.bench.plan.run import PlanCells, look_up, run_plan, source_of
+from gpbench.bench.plan.run import run_plan
 from gpbench.bench.sources import opened
 from gpbench.bench.store import Store
 from gpbench.config import load_config

@@ -4,10 +4,10 @@ import pytest
 
 from gpbench.bench.cell import Limits, SplitSpec
 from gpbench.bench.plan.blocks import blocks, runnable
+from gpbench.bench.plan.cells import Shown, stored_results
 from gpbench.bench.plan.estimate import estimate
 from gpbench.bench.plan.read import read_plan
 from gpbench.bench.plan.reduce import asked_for, quick_form, restricted
-from gpbench.bench.plan.run import Shown, stored_results
 from gpbench.bench.result import Result
 from gpbench.bench.sources import dataset_id
 from gpbench.errors import UsageError

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpbench.bench.cell import Limits
-from gpbench.bench.plan import run
+from gpbench.bench.plan import cells as plan_cells
 from gpbench.bench.plan.blocks import blocks
 from gpbench.bench.plan.read import find_plan, read_plan, shipped
 from gpbench.bench.plan.reduce import quick_form
@@ -70,7 +70,7 @@ def test_the_store_is_read_once_for_all_claims(tmp_path, monkeypatch):
 
 def test_claims_are_judged_without_reference_results_where_none_are_wanted(tmp_path, monkeypatch, found_of):
     reads = []
-    monkeypatch.setattr(run, "read_reference", lambda path: reads.append(path) or [])
+    monkeypatch.setattr(plan_cells, "read_reference", lambda path: reads.append(path) or [])
     store = Store(tmp_path / "runs")
     judge_store(store, fresh=True)
     judge_claims_of(replace(found_of(find_plan("villacampa2017/table2")), fresh=True))  # and those of another plan

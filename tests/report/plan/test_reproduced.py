@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from gpbench.bench.plan.cells import look_up
 from gpbench.bench.plan.read import find_plan
-from gpbench.bench.plan.run import look_up
 from gpbench.bench.reference import read_reference, reference_files
 from gpbench.config import checkout
 from gpbench.report.evidence import write

@@ -1,4 +1,4 @@
-"""``python -m gpbench.report.evidence.work``: the plans' long work, in an order of value, into the reference results.
+"""``python -m gpbench.cli.evidence``: the plans' long work, in an order of value, into the reference results.
 
 Each data set of a plan is a ``gpbench reproduce PLAN --datasets ID --reference`` of its own, so that the reference
 results grow data set by data set; a plan whose picture needs all of its cells at once is one command. Nothing is kept
@@ -6,9 +6,9 @@ here: cells are stored as they end, and what is stored or among the reference re
 stopped or killed at any moment and goes on where it was; at most the cells at hand are lost. What has come is committed
 by a person: ``git add results/reference``, then ``make results``.
 
-    python -m gpbench.report.evidence.work --list            # cells and processor hours that each plan still takes
-    python -m gpbench.report.evidence.work --jobs 2          # all of it
-    python -m gpbench.report.evidence.work --avoid klsp-sgd  # no plan in which this method stands
+    python -m gpbench.cli.evidence --list            # cells and processor hours that each plan still takes
+    python -m gpbench.cli.evidence --jobs 2          # all of it
+    python -m gpbench.cli.evidence --avoid klsp-sgd  # no plan in which this method stands
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 import gpbench
 from gpbench.bench.plan.read import find_plan, shipped
+from gpbench.cli import evidence as module
+from gpbench.cli.evidence import ORDER, Work, commands, main, works
 from gpbench.config import load_config
 from gpbench.errors import UsageError
-from gpbench.report.evidence import work as module
-from gpbench.report.evidence.work import ORDER, Work, commands, main, works
 
 
 @pytest.fixture(autouse=True)
@@ -101,9 +101,9 @@ def test_sigterm_ends_the_command_that_runs(tmp_path):
     script = tmp_path / "work.py"
     script.write_text(
         "import sys, time\n"
-        "from gpbench.report.evidence import work\n"
-        "work.sys.executable = sys.argv[1]\n"
-        "print(work._run([]), flush=True)\n",
+        "from gpbench.cli import evidence\n"
+        "evidence.sys.executable = sys.argv[1]\n"
+        "print(evidence._run([]), flush=True)\n",
         encoding="utf-8",
     )
     child = tmp_path / "child"
