@@ -199,7 +199,7 @@ def _listed(found: Sequence[Work]) -> str:
     rows = [["plan", "cells", "done", "hours left", ""]]
     for each in found:
         words = [f"no data here: {' '.join(each.absent)}"] if each.absent else []
-        words += [f"{each.unknown} blocks of unknown size"] if each.unknown else []
+        words += [f"without {each.unknown} blocks on data of no known size"] if each.unknown else []
         rows.append([each.plan.id, f"{each.cells:,}", f"{each.stored:,}", f"{each.hours:.2f}", "; ".join(words)])
     total = sum(each.hours for each in found)
     left = sum(each.cells - each.stored for each in found)

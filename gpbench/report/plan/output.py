@@ -152,7 +152,7 @@ def _total(estimates: Sequence[Estimate], *, jobs: int = 1) -> str:
     known = [each.seconds for each in estimates if each.seconds is not None]
     unknown = len(estimates) - len(known)
     words = duration(sum(known) / jobs)
-    return f"{words}, and {unknown} blocks on data of unknown size" if unknown else words
+    return f"{words}, without {unknown} blocks on data that are not here and of no known size" if unknown else words
 
 
 def _words(one: Estimate) -> str:
