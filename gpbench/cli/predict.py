@@ -19,7 +19,9 @@ __all__ = ["command"]
     help="A name that ends in .csv or .parquet; standard output, as csv, by default.",
 )  # fmt: skip
 @click.option("--latent", is_flag=True, help="Mean and variance of the latent functions beside.")
-@click.option("--missing", metavar="WORDS", help="More words for a missing value, with commas.")
+@click.option(
+    "--missing", metavar="WORDS", help="More words for a missing value, with commas; -WORD keeps a known one."
+)
 @click.option("--header", type=click.Choice(["yes", "no"]), help="Whether the first line names the columns.")
 @click.option(
     "--file-format", metavar="F", help="csv, tsv, parquet, arff, libsvm or npz, where a suffix does not tell."

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpbench.data.census import word
 from gpbench.data.columns import Layout, NoNumberError
+from gpbench.data.formats.dialect import MISSING
 from gpbench.data.formats.frames import place, renamed
 from gpbench.data.options import FileOptions
 from gpbench.data.userfile import table_file
@@ -69,7 +70,8 @@ def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions
     record : Preparation
         With the scaling of the training rows.
     options : FileOptions, optional
-        How the file is read; words for missing values are the record's and those given here.
+        How the file is read. Words for missing values are the record's and those given here, which may also take some
+        of the record's away (``-WORD``).
 
     Raises
     ------
@@ -80,9 +82,8 @@ def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions
     UsageError
         Unknown kind of file.
     """
-    file = table_file(path, options or FileOptions())
-    known = dict.fromkeys([*record.missing, *file.extra]) if record.missing else file.missing
-    file = replace(file, missing=tuple(known))
+    options = options or FileOptions()
+    file = table_file(path, replace(options, missing=_missing(record, options.missing)))
     if file.kind in ("csv", "tsv") and file.header is None:
         file = replace(file, header=record.named)
     if file.kind == "libsvm":
@@ -96,6 +97,15 @@ def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions
         np.concatenate([part.numbers for part in parts]),
         dict(totals),
     )
+
+
+def _missing(record: Preparation, more: Sequence[str]) -> tuple[str, ...]:
+    """Words for missing values as ``--missing`` has them: those that the record was made with, and more."""
+    if not record.missing:  # of rows that are no file of the user's own
+        return tuple(more)
+    own = [word for word in record.missing if word not in MISSING and f"-{word}" not in more]
+    kept = [f"-{word}" for word in MISSING if word and word not in record.missing]
+    return (*own, *kept, *more)
 
 
 def new_rows(block: pd.DataFrame, record: Preparation) -> NewRows:

@@ -127,6 +127,24 @@ def test_a_category_is_known_whatever_rows_stand_beside_it(invoke):
     assert [line.split(",")[1] for line in numbers.stdout.splitlines()[1:]] == ["yes"] * 3
 
 
+def test_words_for_missing_values_hold_for_new_rows_by_file_and_by_cell(invoke, tmp_path):
+    """-999.0, as pandas writes it, is what --missing -999 said it was, in csv and in parquet, for models and cells."""
+    frame = customers()
+    frame.to_csv("blank.csv", index=False)
+    frame.fillna({"age": -999.0}).to_csv("rows.csv", index=False)
+    frame.fillna({"age": -999.0}).to_parquet("rows.parquet")
+    flags = ("-m", "linear", "--target", "churn", "--impute", "median", "--missing", "-999")
+    ran = invoke("run", "-d", "rows.csv", "--folds", 2, *flags, "--json")
+    key = json.loads(ran.stdout)["cells"][0]["key"]
+    for name in ("rows.csv", "rows.parquet"):
+        invoke("fit", name, *flags, "-o", "m.gpb")
+        for model in ("m.gpb", key):
+            told = [invoke("predict", model, new).stdout for new in ("blank.csv", "rows.csv", "rows.parquet")]
+            values = [line.partition(",")[2] for line in told[0].splitlines()]
+            for text in told[1:]:
+                assert [line.partition(",")[2] for line in text.splitlines()] == values
+
+
 @pytest.mark.parametrize("method", ["pep", "linear", "hgb", "rff", "dirichlet-gpc", "sep-mgpc"])
 def test_every_kind_of_posterior_is_read_again(invoke, method):
     customers(gaps=False).to_csv("rows.csv", index=False)

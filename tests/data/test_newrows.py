@@ -144,6 +144,29 @@ def test_the_words_for_missing_are_those_of_training(model, tmp_path):
     assert read_new_rows(tmp_path / "new.csv", record).notes == ["missing values of column a, filled as in training: 1"]
 
 
+@pytest.mark.parametrize("name", ["new.csv", "new.parquet"])
+def test_a_number_that_stands_for_missing_does_so_in_any_spelling_and_format(model, tmp_path, name):
+    table = pd.DataFrame({"a": [1.5, -999.0, 2.5, 3.0] * 3, "c": ["u", "none", "v", "v"] * 3, "t": [0, 1, 1, 0] * 3})
+    _, record = model(table.to_csv(index=False), missing=("-999", "none"), impute="median", rows=12)
+    new = table.head(4).drop(columns="t")
+    new.to_csv(tmp_path / name, index=False) if name.endswith("csv") else new.to_parquet(tmp_path / name)
+    found = read_new_rows(tmp_path / name, record)
+    assert found.notes == [f"missing values of column {each}, filled as in training: 1" for each in "ac"]
+    again = read_new_rows(tmp_path / name, record, options=FileOptions(missing=("v",)))
+    assert again.counts["missing values of column c, filled as in training"] == 3
+
+
+def test_a_word_that_training_kept_is_kept_and_can_be_given_back(model, tmp_path):
+    _, record = model("c,x,t\n" + "NA,1,0\nDE,2,1\nFR,3,1\n" * 4, missing=("-NA",), rows=12)
+    (tmp_path / "new.csv").write_text("c,x\nNA,1\n")
+    assert coded(record, read_new_rows(tmp_path / "new.csv", record)) == ["c=NA"]
+    with pytest.raises(DataError, match="column 'c' has no value"):
+        read_new_rows(tmp_path / "new.csv", record, options=FileOptions(missing=("NA",)))
+    _, filled = model("c,x,t\n" + "NA,1,0\nDE,2,1\nFR,3,1\n" * 4, impute="median", rows=12)
+    found = read_new_rows(tmp_path / "new.csv", filled, options=FileOptions(missing=("-NA",)))
+    assert found.notes == ["unknown categories of column c, coded as none of the known: 1"]
+
+
 def test_sparse_rows_have_the_features_of_training(model, tmp_path):
     dataset, record = model("1 1:1 3:2\n-1 2:3\n1 3:1\n-1 1:2\n", name="t.svm", rows=4)
     (tmp_path / "new.svm").write_text("0 1:1\n")
