@@ -52,7 +52,7 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst", ".z", ".zip")
 _HASH_BLOCK = 1 << 20
 _PEEK_BYTES = 1 << 16
 _PEEK_LINES = 20
-_READING = 2  # raised when the same file comes to be read otherwise: what was prepared before is made anew
+_READING = 3  # raised when the same file comes to be read otherwise: what was prepared before is made anew
 _NAME_BYTES = 60  # of a file's name in that of its prepared form: a name can be as long as a disk allows
 
 
@@ -89,6 +89,8 @@ class TableFile:
         What was decided on the way.
     features : int or None
         libsvm: the number of features, where it is known.
+    zero_based : bool
+        libsvm: whether indices are known to count from 0.
     """
 
     path: Path
@@ -99,6 +101,7 @@ class TableFile:
     header: bool | None = None
     notes: tuple[str, ...] = ()
     features: int | None = None
+    zero_based: bool = False
 
     @property
     def id(self) -> str:
@@ -113,7 +116,7 @@ class TableFile:
         if self.kind == "tsv":
             options["delimiter"] = "\t"
         if self.kind == "libsvm" and self.features is not None:
-            options["features"] = self.features
+            options |= {"features": self.features, "zero_based": self.zero_based}
         for block in read_table(self.path, format="csv" if self.kind == "tsv" else self.kind, **options):
             yield self._without_words(block) if self.extra else block
 
@@ -271,6 +274,7 @@ def _load(file: TableFile, options: FileOptions, tables: Reread, *, cache: Path,
             index=index,
             named=_is_named(first, file.kind),
             missing=file.missing,
+            zero_based=first.attrs.get("zero_based"),
             progress=None if progress is None else lambda done, total: progress(f"reading {path.name}", done, total),
         )
 

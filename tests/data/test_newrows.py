@@ -176,10 +176,46 @@ def test_sparse_rows_have_the_features_of_training(model, tmp_path):
         read_new_rows(tmp_path / "more.svm", record)
 
 
+ZERO_BASED = "1 0:1 2:2\n-1 1:3\n1 2:1\n-1 0:2\n"
+
+
+def test_sparse_rows_count_from_where_training_did(model, tmp_path):
+    dataset, record = model(ZERO_BASED, name="t.svm", rows=4)
+    assert record.zero_based is True
+    expected = record.scaling.apply(np.asarray(dataset.X))
+    found = read_new_rows(tmp_path / "t.svm", record)
+    assert np.array_equal(found.X, expected)
+    assert found.notes == []
+    (tmp_path / "new.svm").write_text("0 1:3\n0 2:1\n")  # no index 0 among them
+    assert np.array_equal(read_new_rows(tmp_path / "new.svm", record).X, expected[1:3])
+    (tmp_path / "new.svm").write_text("0 3:1\n")
+    with pytest.raises(DataError, match=r"new.svm, line 1: expected an index in 0\.\.2; got '3'"):
+        read_new_rows(tmp_path / "new.svm", record)
+    _, record = model("1 1:1 3:2\n-1 2:3\n1 3:1\n-1 1:2\n", name="one.svm", rows=4)
+    assert record.zero_based is False
+    with pytest.raises(DataError, match=r"t.svm, line 1: expected an index in 1\.\.3; got '0'"):
+        read_new_rows(tmp_path / "t.svm", record)
+
+
+def test_a_record_that_does_not_say_where_indices_begin(model, tmp_path):
+    """Those of earlier versions: the rows tell, or what is assumed is said."""
+    dataset, record = model(ZERO_BASED, name="t.svm", rows=4)
+    content = record.to_json()
+    del content["zero_based"]
+    record = Preparation.from_json(content)
+    expected = record.scaling.apply(np.asarray(dataset.X))
+    assert np.array_equal(read_new_rows(tmp_path / "t.svm", record).X, expected)
+    (tmp_path / "new.svm").write_text("0 2:3\n")
+    found = read_new_rows(tmp_path / "new.svm", record)
+    assert np.array_equal(found.X, expected[1:2])
+    assert "indices are taken to count from 1, of which the model does not tell" in found.notes[0]
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"columns": None},
+        {"zero_based": 1},
         {"features": [{"column": "a", "kind": "odd", "categories": [], "first": 0}]},
         {"features": [1]},
         {"scaling": {"mean": [1.0], "scale": [0.0], "constant": [False], "fill": None}},
