@@ -18,7 +18,7 @@ from gpbench.data.census import word
 from gpbench.data.columns import Layout, NoNumberError
 from gpbench.data.formats.dialect import MISSING
 from gpbench.data.formats.frames import place, renamed
-from gpbench.data.formats.libsvm import libsvm_extent
+from gpbench.data.formats.libsvm import TARGET, libsvm_extent
 from gpbench.data.options import FileOptions
 from gpbench.data.userfile import table_file
 from gpbench.errors import DataError
@@ -96,6 +96,8 @@ def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions
         features = len(record.columns) - len(record.target)
         zero_based, remarks = _base(file, record, features)
         file = replace(file, features=features, zero_based=zero_based)
+    labelled = TARGET in {feature.column for feature in record.features}  # a model may predict another column from it
+    file = replace(file, labelled=labelled)
     parts = [new_rows(block, record) for block in file.tables()]
     totals: Counter[str] = Counter()
     for part in parts:

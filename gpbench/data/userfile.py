@@ -91,6 +91,8 @@ class TableFile:
         libsvm: the number of features, where it is known.
     zero_based : bool
         libsvm: whether indices are known to count from 0.
+    labelled : bool
+        npz: whether targets are read, which new rows need not have.
     """
 
     path: Path
@@ -102,6 +104,7 @@ class TableFile:
     notes: tuple[str, ...] = ()
     features: int | None = None
     zero_based: bool = False
+    labelled: bool = True
 
     @property
     def id(self) -> str:
@@ -117,6 +120,8 @@ class TableFile:
             options["delimiter"] = "\t"
         if self.kind == "libsvm" and self.features is not None:
             options |= {"features": self.features, "zero_based": self.zero_based}
+        if self.kind == "npz":
+            options["labelled"] = self.labelled
         for block in read_table(self.path, format="csv" if self.kind == "tsv" else self.kind, **options):
             yield self._without_words(block) if self.extra else block
 

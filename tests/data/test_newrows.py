@@ -176,6 +176,29 @@ def test_sparse_rows_have_the_features_of_training(model, tmp_path):
         read_new_rows(tmp_path / "more.svm", record)
 
 
+def test_arrays_need_no_targets_beside_them(model, tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(8, 2)), np.arange(8) % 2
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    dataset = load_file(tmp_path / "t.npz", cache=tmp_path / "cache")
+    record = fitted(dataset, rows=np.arange(8))
+    expected = record.scaling.apply(np.asarray(dataset.X))
+    bomb = np.array([object()] * 3, dtype=object)
+    for more in ({}, {"y": y[:3]}, {"y": bomb}, {"t": y[:1]}):
+        for new in (X[:3], np.asfortranarray(X[:3])):
+            np.savez(tmp_path / "new.npz", X=new, **more)
+            found = read_new_rows(tmp_path / "new.npz", record)
+            assert np.array_equal(found.X, expected[:3])
+    np.savez(tmp_path / "new.npz", y=y)
+    with pytest.raises(DataError, match="expected an array of inputs named X or"):
+        read_new_rows(tmp_path / "new.npz", record)
+    other = fitted(
+        load_file(tmp_path / "t.npz", cache=tmp_path / "cache", options=FileOptions(target="x1", task="ordinal")),
+        rows=np.arange(8),
+    )
+    assert other.names == ("x2", "target")
+    assert np.array_equal(read_new_rows(tmp_path / "t.npz", other).X[:, 0], expected[:, 1])
+
+
 ZERO_BASED = "1 0:1 2:2\n-1 1:3\n1 2:1\n-1 0:2\n"
 
 
