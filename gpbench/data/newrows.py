@@ -96,8 +96,9 @@ def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions
         features = len(record.columns) - len(record.target)
         zero_based, remarks = _base(file, record, features)
         file = replace(file, features=features, zero_based=zero_based)
-    labelled = TARGET in {feature.column for feature in record.features}  # a model may predict another column from it
-    file = replace(file, labelled=labelled)
+    inputs = tuple(feature.column for feature in record.features)
+    # A model may predict another column from the array of targets; without names, columns go by their places.
+    file = replace(file, labelled=TARGET in inputs, needed=inputs if record.named else ())
     parts = [new_rows(block, record) for block in file.tables()]
     totals: Counter[str] = Counter()
     for part in parts:

@@ -93,6 +93,8 @@ class TableFile:
         libsvm: whether indices are known to count from 0.
     labelled : bool
         npz: whether targets are read, which new rows need not have.
+    needed : tuple of str or None
+        csv, tsv, parquet and arff: names of columns that must differ; None for all.
     """
 
     path: Path
@@ -105,6 +107,7 @@ class TableFile:
     features: int | None = None
     zero_based: bool = False
     labelled: bool = True
+    needed: tuple[str, ...] | None = None
 
     @property
     def id(self) -> str:
@@ -120,6 +123,8 @@ class TableFile:
             options["delimiter"] = "\t"
         if self.kind == "libsvm" and self.features is not None:
             options |= {"features": self.features, "zero_based": self.zero_based}
+        if self.kind in ("csv", "tsv", "parquet", "arff"):
+            options["needed"] = self.needed
         if self.kind == "npz":
             options["labelled"] = self.labelled
         for block in read_table(self.path, format="csv" if self.kind == "tsv" else self.kind, **options):

@@ -3,6 +3,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gpbench.data.newrows import new_rows, read_new_rows
@@ -197,6 +199,34 @@ def test_arrays_need_no_targets_beside_them(model, tmp_path):
     )
     assert other.names == ("x2", "target")
     assert np.array_equal(read_new_rows(tmp_path / "t.npz", other).X[:, 0], expected[:, 1])
+
+
+def test_names_that_come_again_among_columns_that_play_no_part(model, tmp_path):
+    _, record = model("a,b,t\n" + "1,3,0\n2,1,1\n" * 5)
+    expected = new_rows(pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 1.0]}), record).X
+    names, rows = ["z", "a", "z", "b", "z (2)", "z"], [["u", 1.0, 5, 3.0, "v", 0], ["w", 2.0, 6, 1.0, "v", 0]]
+    text = "\n".join(",".join(map(str, row)) for row in (names, *rows)) + "\n"
+    (tmp_path / "new.csv").write_text(text)
+    (tmp_path / "new.tsv").write_text(text.replace(",", "\t"))
+    (tmp_path / "new.arff").write_text(
+        "@relation r\n"
+        + "".join(
+            f"@attribute '{n}' {'string' if isinstance(v, str) else 'real'}\n"
+            for n, v in zip(names, rows[0], strict=True)
+        )
+        + f"@data\n{text.partition(chr(10))[2]}"
+    )
+    columns = [pa.array([row[j] for row in rows]) for j in range(len(names))]
+    columns[0] = pa.array([[1], [2, 3]])  # lists, which no input can be
+    pq.write_table(pa.Table.from_arrays(columns, names=names), tmp_path / "new.parquet")
+    for kind in ("csv", "tsv", "arff", "parquet"):
+        assert np.array_equal(read_new_rows(tmp_path / f"new.{kind}", record).X, expected)
+    (tmp_path / "new.csv").write_text("a,b,a\n1,2,3\n")
+    with pytest.raises(DataError, match=r"new.csv, line 1: column names must differ; more than one is named a"):
+        read_new_rows(tmp_path / "new.csv", record)
+    _, record = model("1.5,2,a\n2.5,4,b\n" * 5, name="nameless.csv")
+    (tmp_path / "new.csv").write_text("z,z\n1.5,2\n")
+    assert len(read_new_rows(tmp_path / "new.csv", record, options=FileOptions(header=True)).X) == 1
 
 
 ZERO_BASED = "1 0:1 2:2\n-1 1:3\n1 2:1\n-1 0:2\n"

@@ -12,7 +12,7 @@ from gpbench.data.formats.lines import BREAK
 from gpbench.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from gpbench.data.formats.lines import Block
 
@@ -115,8 +115,17 @@ def squeeze(data: bytes) -> bytes:
     return data.removeprefix(b" ").removesuffix(b" ")
 
 
-def detect(block: Block, *, delimiter: str | None, header: bool | None, names: Sequence[str] | None) -> Dialect:
+def detect(
+    block: Block,
+    *,
+    delimiter: str | None,
+    header: bool | None,
+    names: Sequence[str] | None,
+    needed: Collection[str] | None = None,
+) -> Dialect:
     """Dialect from a file's first block; what is not None is taken as given.
+
+    ``needed`` is as for :func:`~gpbench.data.formats.frames.unique_names`.
 
     Raises
     ------
@@ -135,7 +144,8 @@ def detect(block: Block, *, delimiter: str | None, header: bool | None, names: S
     _refuse_other(sample[0], block.name)
     asked = _SEPARATOR.fullmatch(sample[0][1].strip())
     if asked is not None:  # Excel's own way to say it
-        inner = detect(block.after(sample[0][0]), delimiter=delimiter or asked[1].decode(), header=header, names=names)
+        rest = block.after(sample[0][0])
+        inner = detect(rest, delimiter=delimiter or asked[1].decode(), header=header, names=names, needed=needed)
         return inner if inner.header else replace(inner, skip=sample[0][0])
     dialect = Dialect(delimiter or _delimiter([line for _, line in sample]))
     for number, line in sample:
@@ -158,7 +168,7 @@ def detect(block: Block, *, delimiter: str | None, header: bool | None, names: S
         found = [value.strip() or f"Unnamed: {j}" for j, value in enumerate(rows[0])]
         if not dialect.trailing and body and all(len(row) == len(found) + 1 for row in rows[1:]) and len(rows) > 1:
             found = ["Unnamed: 0", *found]  # R's write.table: the names of rows have none of their own
-        found = unique_names([name.replace(_BREAK, " ") for name in found], source=block.name)
+        found = unique_names([name.replace(_BREAK, " ") for name in found], source=block.name, needed=needed)
     else:
         found = column_names(len(rows[0]))
     return replace(
