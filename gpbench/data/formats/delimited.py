@@ -146,7 +146,7 @@ class Parser:
             read=block.read,
             total=block.total,
         )
-        made.attrs |= {"header": self.dialect.header, "doubt": self.dialect.doubt}
+        made.attrs |= {"header": self.dialect.header, "doubt": self.dialect.doubt, "delimiter": self.dialect.delimiter}
         made.attrs |= {"words": self._words, "inexact": self._inexact, "index": self._index()}
         made.attrs["written"] = self._written(data, made.index, wrapped=block.wrapped)
         yield made
