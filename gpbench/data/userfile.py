@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,6 +50,7 @@ SUFFIXES = {
 """Suffix to format; a second suffix .gz, .bz2, .xz, .zst, .Z or .zip says that the file is compressed."""
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".z", ".zip")
+_POSITION = re.compile(r"[0-9]{1,9}")  # str.isdigit also takes digits that int refuses, and numbers of any length
 _HASH_BLOCK = 1 << 20
 _PEEK_BYTES = 1 << 16
 _PEEK_LINES = 20
@@ -321,7 +323,7 @@ def _dropped(asked: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """The columns that ``--drop`` names, or whose positions it gives."""
     found = []
     for name in asked:
-        if name not in names and name.isdigit() and int(name) < len(names):
+        if name not in names and _POSITION.fullmatch(name) and int(name) < len(names):
             found.append(names[int(name)])
         elif name in names:
             found.append(name)
@@ -363,7 +365,7 @@ def _target(first: pd.DataFrame, target: str | None, *, away: Sequence[str]) -> 
     several = tuple(name.strip() for name in target.split(","))
     if len(several) > 1 and set(several) <= set(names):
         return several
-    return int(target) if target.removeprefix("-").isdigit() else target
+    return int(target) if _POSITION.fullmatch(target.removeprefix("-")) else target
 
 
 def _refuse_one_hot(first: pd.DataFrame, names: list[str]) -> None:

@@ -97,6 +97,13 @@ def test_the_target_by_name_and_by_position(load):
         load("t.csv", CSV, target="7")
 
 
+@pytest.mark.parametrize("text", ["²", "-²", "٣", "9" * 5000])
+@pytest.mark.parametrize("option", ["target", "drop"])
+def test_what_looks_like_a_position_and_is_none(load, text, option):
+    with pytest.raises(UsageError, match=f"unknown column '{text}"):
+        load("t.csv", CSV, **{option: text if option == "target" else (text,)})
+
+
 def test_the_task_is_what_the_targets_tell_or_what_the_user_says(load):
     numbers = "".join(f"{k},{k % 5}\n" for k in range(40))
     assert load("t.csv", numbers).task == "multiclass"
