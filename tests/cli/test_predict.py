@@ -2,6 +2,7 @@
 
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,22 @@ def test_words_for_missing_values_hold_for_new_rows_by_file_and_by_cell(invoke, 
             values = [line.partition(",")[2] for line in told[0].splitlines()]
             for text in told[1:]:
                 assert [line.partition(",")[2] for line in text.splitlines()] == values
+
+
+def test_new_rows_in_an_archive(invoke, tmp_path):
+    """What fit takes, predict takes: ARCHIVE::MEMBER, which its message on an archive of several files names."""
+    customers(gaps=False).to_csv("rows.csv", index=False)
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.write("rows.csv")
+        archive.write("rows.csv", "other.csv")
+    invoke("fit", "a.zip::rows.csv", "--target", "churn", "-m", "linear", "-o", "m.gpb")
+    told = invoke("predict", "m.gpb", "a.zip", code=2).stderr
+    assert "say which: a.zip::rows.csv, a.zip::other.csv" in told
+    expected = invoke("predict", "m.gpb", "rows.csv").stdout
+    assert invoke("predict", "m.gpb", "a.zip::rows.csv").stdout == expected
+    assert "none.csv" in invoke("predict", "m.gpb", "a.zip::none.csv", code=1).stderr
+    (tmp_path / "copy.csv").hardlink_to("a.zip")
+    assert "another file" in invoke("predict", "m.gpb", "a.zip::rows.csv", "-o", "copy.csv", code=2).stderr
 
 
 @pytest.mark.parametrize("method", ["pep", "linear", "hgb", "rff", "dirichlet-gpc", "sep-mgpc"])
