@@ -91,6 +91,8 @@ def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions
     file = table_file(path, replace(options, missing=_missing(record, options.missing)))
     if file.kind in ("csv", "tsv") and file.header is None:
         file = replace(file, header=record.named)
+    if file.kind not in ("csv", "tsv") and any("" in feature.categories for feature in record.features):
+        file = replace(file, missing=tuple(word for word in file.missing if word))  # likewise
     remarks: tuple[str, ...] = ()
     if file.kind == "libsvm":
         features = len(record.columns) - len(record.target)
@@ -123,10 +125,11 @@ def _base(file: TableFile, record: Preparation, features: int) -> tuple[bool, tu
 
 def _missing(record: Preparation, more: Sequence[str]) -> tuple[str, ...]:
     """Words for missing values as ``--missing`` has them: those that the record was made with, and more."""
-    if not record.missing:  # of rows that are no file of the user's own
-        return tuple(more)
     own = [word for word in record.missing if word not in MISSING and f"-{word}" not in more]
-    kept = [f"-{word}" for word in MISSING if word and word not in record.missing]
+    # A category is one: earlier versions took words in parquet for categories.
+    known = {category for feature in record.features for category in feature.categories}
+    words = record.missing or MISSING  # none stand in the record of rows that are no file of the user's own
+    kept = [f"-{word}" for word in MISSING if word and (word in known or word not in words)]
     return (*own, *kept, *more)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from gpbench.data.formats import Frames, open_bytes, read_table
 from gpbench.data.formats.dialect import MISSING, is_number
@@ -25,8 +26,6 @@ from gpbench.errors import DataError, DataUnavailable, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pandas as pd
 
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
@@ -82,9 +81,9 @@ class TableFile:
     member : str or None
         Name inside an archive.
     missing : tuple of str
-        Words that stand for a missing value.
+        Words that stand for a missing value where they are text, in every format.
     extra : tuple of str
-        Those of them that were asked for, which count in every format.
+        Those of them that were asked for, which count as numbers and as declared categories, too.
     header : bool or None
         As in :class:`gpbench.data.options.FileOptions`.
     notes : tuple of str
@@ -130,11 +129,17 @@ class TableFile:
         if self.kind == "npz":
             options["labelled"] = self.labelled
         for block in read_table(self.path, format="csv" if self.kind == "tsv" else self.kind, **options):
-            yield self._without_words(block) if self.extra else block
+            yield self._without_words(block) if self.extra or self.kind not in ("csv", "tsv") else block
 
     def _without_words(self, block: pd.DataFrame) -> pd.DataFrame:
-        """The block with the words that were asked for made missing; a number in any of its forms."""
+        """The block with the words for a missing value made missing; numbers that were asked for in any of their forms.
+
+        The reader of text tables has seen to the words. A category that ARFF declares is one, whatever it is called; so
+        is a label in an array, unless it is empty.
+        """
         attrs = dict(block.attrs)
+        declared = block.attrs.get("declared", ()) if self.kind == "arff" else ()
+        known = ("", *self.extra) if self.kind == "npz" else self.missing
         numbers = [float(word) for word in self.extra if is_number(word)]
         view = bare(block)
         for name, kind in block.dtypes.items():
@@ -142,14 +147,17 @@ class TableFile:
             if kind.kind in "iuf" and numbers and isinstance(kind, np.dtype):
                 gone = column.isin(numbers)
                 made = column.astype("float64").mask(gone) if gone.any() else None
-            elif kind.kind not in "iufb":
-                gone = column.isin(self.extra)
+            elif kind.kind not in "iufb" and self.kind not in ("csv", "tsv"):
+                codes, values = pd.factorize(column)
+                words = self.extra if name in declared else known
+                wanted = [isinstance(value, str) and value.strip() in words for value in values]
+                gone = pd.Series(np.array([*wanted, False])[codes], index=column.index)
                 made = column.astype("object").mask(gone) if gone.any() else None
             else:
                 continue
             if made is not None:
-                words = sorted({str(word) for word in column[gone].unique()})
-                attrs["words"] = {**attrs.get("words", {}), str(name): words}
+                found = sorted({str(word).strip() for word in column[gone].unique()} - {""})
+                attrs["words"] = {**attrs.get("words", {}), str(name): found}
                 view = view.assign(**{str(name): made})
         view.attrs = attrs
         return view

@@ -169,6 +169,18 @@ def test_a_word_that_training_kept_is_kept_and_can_be_given_back(model, tmp_path
     assert found.notes == ["unknown categories of column c, coded as none of the known: 1"]
 
 
+def test_words_that_a_record_knows_as_categories(model, tmp_path):
+    """Earlier versions took an empty text in parquet, and NA, for categories; their models know them still."""
+    _, record = model("c,x,t\n" + "NA,1,0\nDE,2,1\nFR,3,1\n" * 4, missing=("-NA",), rows=12)
+    (feature, x) = record.features
+    record = replace(record, features=(replace(feature, categories=("", "FR", "NA")), x), missing=("", "NA", "?"))
+    new = pd.DataFrame({"c": ["NA", "", "FR"], "x": [1.0, 2.0, 3.0]})
+    new.to_parquet(tmp_path / "new.parquet")
+    assert coded(record, read_new_rows(tmp_path / "new.parquet", record)) == ["c=NA", "c=", "c=FR"]
+    new.iloc[[0, 2]].to_csv(tmp_path / "new.csv", index=False)
+    assert coded(record, read_new_rows(tmp_path / "new.csv", record)) == ["c=NA", "c=FR"]
+
+
 def test_sparse_rows_have_the_features_of_training(model, tmp_path):
     dataset, record = model("1 1:1 3:2\n-1 2:3\n1 3:1\n-1 1:2\n", name="t.svm", rows=4)
     (tmp_path / "new.svm").write_text("0 1:1\n")

@@ -152,6 +152,43 @@ def test_missing_values_are_an_error_that_names_the_columns_or_are_imputed(load)
         load("t.csv", text, impute="mean")
 
 
+WORDS = pd.DataFrame({"c": ["u", "v", "", " ", "NA", "n/a", "none", "u"], "x": [*range(8)], "t": ["a", "b"] * 4})
+DECLARED = "@relation r\n@attribute c {u,v,NA}\n@attribute t {a,b}\n@data\n" + "u,a\nv,b\nNA,a\n?,b\n" * 3
+
+
+@pytest.mark.parametrize("kept", [(), ("-NA",)])
+def test_words_for_missing_are_the_same_in_all_formats(load, kept):
+    """The texts that are missing in csv are missing in parquet: an empty one became a category, or a class."""
+    options = {"missing": ("none", *kept), "impute": "median"}
+    forms = {"t.csv": WORDS.to_csv(index=False).encode(), "t.parquet": parquet(WORDS)}
+    forms["dictionary.parquet"] = parquet(WORDS.assign(c=WORDS.c.astype("category")))
+    made = {name: load(name, content, **options) for name, content in forms.items()}
+    for dataset in made.values():
+        assert dataset.features == (*(["c=NA"] if kept else []), "c=u", "c=v", "x")
+        assert np.array_equal(dataset.X, made["t.csv"].X, equal_nan=True)
+        assert dataset.checksum == made["t.csv"].checksum
+    for name, content in forms.items():
+        with pytest.raises(
+            DataError, match=r"missing values in column c \(\d\).*keep the word as a category: --missing -NA"
+        ):
+            load(name, content)
+    assert load("t.arff", DECLARED, impute="median").features == ("c=NA", "c=u", "c=v")  # the file says that it is one
+    assert load("t.arff", DECLARED, impute="median", missing=("NA",)).features == ("c=u", "c=v")
+
+
+def test_an_empty_target_is_missing_in_all_formats(load):
+    frame = WORDS.assign(c=1.0, t=["a", "b", "", "a"] * 2)
+    where = {"t.csv": "line 4", "t.parquet": "row 3", "t.npz": "row 3"}
+    forms = {"t.csv": frame.to_csv(index=False).encode(), "t.parquet": parquet(frame)}
+    forms["t.npz"] = npz(X=frame[["x"]].to_numpy(), y=frame.t.to_numpy(dtype="U"))
+    for name, content in forms.items():
+        words = rf"{name}, {where[name]}: missing targets in column t\w* \(2\); .*leave those"
+        with pytest.raises(DataError, match=words):
+            load(name, content)
+    kept = load("t.parquet", parquet(frame.assign(t=["a", "NA"] * 4)), missing=("-NA",))
+    assert kept.classes == ("NA", "a")
+
+
 def test_row_numbers_without_a_name_are_no_input(load):
     buffer = io.StringIO()
     pd.DataFrame({"a": [0.5, 0.25, 4], "t": [0, 1, 0]}).to_csv(buffer)
