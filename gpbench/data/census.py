@@ -111,7 +111,7 @@ class Census:
             self._kinds.add(numeric)
         counts = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
         self._present += sum(counts)
-        if column.dtype.kind not in "iufb" and labels:
+        if not numeric and labels:  # truth values in this block are texts in another
             numbers = pd.to_numeric(pd.Series(labels, dtype="object"), errors="coerce").notna().to_numpy()
             self._take_strange(block, codes, labels, counts, numbers)
         if not self._too_many:

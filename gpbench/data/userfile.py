@@ -25,7 +25,7 @@ from gpbench.data.recipe import Column, Recipe
 from gpbench.errors import DataError, DataUnavailable, UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
@@ -49,11 +49,13 @@ SUFFIXES = {
 """Suffix to format; a second suffix .gz, .bz2, .xz, .zst, .Z or .zip says that the file is compressed."""
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".z", ".zip")
+_TRUTH = {"True": True, "False": False}
 _POSITION = re.compile(r"[0-9]{1,9}")  # str.isdigit also takes digits that int refuses, and numbers of any length
 _HASH_BLOCK = 1 << 20
 _PEEK_BYTES = 1 << 16
 _PEEK_LINES = 20
 _READING = 3  # raised when the same file comes to be read otherwise: what was prepared before is made anew
+_NAMED = 8
 _NAME_BYTES = 60  # of a file's name in that of its prepared form: a name can be as long as a disk allows
 
 
@@ -128,8 +130,10 @@ class TableFile:
             options["needed"] = self.needed
         if self.kind == "npz":
             options["labelled"] = self.labelled
+        booleans = _Booleans()
         for block in read_table(self.path, format="csv" if self.kind == "tsv" else self.kind, **options):
-            yield self._without_words(block) if self.extra or self.kind not in ("csv", "tsv") else block
+            made = self._without_words(block) if self.extra or self.kind not in ("csv", "tsv") else block
+            yield booleans.read(made) if self.kind not in ("libsvm", "npz") else made
 
     def _without_words(self, block: pd.DataFrame) -> pd.DataFrame:
         """The block with the words for a missing value made missing; numbers that were asked for in any of their forms.
@@ -161,6 +165,54 @@ class TableFile:
                 view = view.assign(**{str(name): made})
         view.attrs = attrs
         return view
+
+
+class _Booleans:
+    """Columns of ``True`` and ``False``, as pandas writes them in text, become what parquet has: truth values.
+
+    A column that holds other texts is text in its first blocks too, whose truth values are the same labels.
+    """
+
+    def __init__(self) -> None:
+        self._text: set[str] = set()
+        self._numbers: set[str] = set()
+        self._found: set[str] = set()
+
+    def read(self, block: pd.DataFrame) -> pd.DataFrame:
+        """A block; its ``attrs["booleans"]`` names such columns, ``attrs["mixed"]`` those that hold numbers here."""
+        attrs, view, made, mixed = dict(block.attrs), bare(block), {}, set()
+        for name, kind in block.dtypes.items():
+            if kind.kind in "iuf":
+                if name not in self._numbers and view[name].notna().any():
+                    self._numbers.add(str(name))
+                if name in self._found and name in self._numbers:
+                    mixed.add(str(name))
+            elif kind.kind == "b":
+                self._found.add(str(name))
+            elif name not in self._text and name not in self._numbers:
+                read = _truth(view[name])
+                if read is None:
+                    self._text.add(str(name))
+                elif read.notna().any():
+                    self._found.add(str(name))
+                    made[str(name)] = read
+        if made:
+            block = view.assign(**made)
+        found = tuple(name for name in map(str, block.columns) if name in self._found)
+        block.attrs = {**attrs, "booleans": found, "mixed": mixed}
+        return block
+
+
+def _truth(column: pd.Series) -> pd.Series | None:
+    """A column of texts True and False, or of truth values with missing ones among them; None for others."""
+    values = column.dropna()
+    if len(values) and str(values.iloc[0]).strip() not in _TRUTH:
+        return None
+    codes, found = pd.factorize(column)
+    if not all(str(value).strip() in _TRUTH for value in found):
+        return None
+    truth = np.array([*(_TRUTH[str(value).strip()] for value in found), None], dtype=object)[codes]
+    return pd.Series(truth if (codes < 0).any() else truth.astype(bool), index=column.index)
 
 
 def table_file(path: str | Path, options: FileOptions) -> TableFile:
@@ -290,7 +342,7 @@ def _load(file: TableFile, options: FileOptions, tables: Reread, *, cache: Path,
             id=file.id,
             title=file.id,
             folder=folder,
-            notes=[*file.notes, *_said(first, index, kind=file.kind)],
+            notes=[*file.notes, *_said(first, index, kind=file.kind, away={*drop, *_names(target, names)})],
             index=index,
             named=_is_named(first, file.kind),
             missing=file.missing,
@@ -310,8 +362,14 @@ def _is_named(first: pd.DataFrame, kind: str) -> bool:
     return bool(first.attrs.get("header")) if kind in ("csv", "tsv") else kind in ("arff", "parquet")
 
 
-def _said(first: pd.DataFrame, index: Sequence[str], *, kind: str) -> list[str]:
-    """What was decided on the whole table: its names and its index."""
+def _names(target: Column | tuple[Column, ...], names: Sequence[str]) -> list[str]:
+    """The target's columns by their names; a position that there is not is refused later."""
+    asked = target if isinstance(target, tuple) else (target,)
+    return [names[each] if isinstance(each, int) and -len(names) <= each < len(names) else str(each) for each in asked]
+
+
+def _said(first: pd.DataFrame, index: Sequence[str], *, kind: str, away: Collection[str]) -> list[str]:
+    """What was decided on the whole table: its names, its index, and truth values among its inputs."""
     said = []
     if kind in ("csv", "tsv"):
         header, names = first.attrs["header"], [str(name) for name in first.columns]
@@ -324,6 +382,10 @@ def _said(first: pd.DataFrame, index: Sequence[str], *, kind: str) -> list[str]:
     for name in index:
         what = "the nameless first column" if name.startswith("Unnamed: ") else f"column {name}"
         said.append(f"left out: {what}, an index of the rows")
+    truth = [name for name in first.attrs.get("booleans", ()) if name not in away and name not in index]
+    if truth:
+        more = f" and {len(truth) - _NAMED} more" if len(truth) > _NAMED else ""
+        said.append(f"True and False are 1 and 0: {', '.join(truth[:_NAMED])}{more}")
     return said
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from gpbench.data import prepared, userfile
+from gpbench.data.newrows import read_new_rows
 from gpbench.data.options import FileOptions
 from gpbench.data.record import fitted
 from gpbench.data.userfile import file_format, load_file
@@ -187,6 +188,52 @@ def test_an_empty_target_is_missing_in_all_formats(load):
             load(name, content)
     kept = load("t.parquet", parquet(frame.assign(t=["a", "NA"] * 4)), missing=("-NA",))
     assert kept.classes == ("NA", "a")
+
+
+TRUTH = pd.DataFrame(
+    {"f": [True, False, True, True] * 3, "g": [False, True] * 6, "x": range(12), "t": ["a", "b", "b"] * 4}
+)
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_truth_values_are_the_same_in_all_formats(load, tmp_path, gap):
+    """In csv they were two columns for one in parquet, and models of the one did not read the other."""
+    frame = TRUTH.astype({"f": "object"})
+    frame.loc[5, "f"] = None if gap else True
+    forms = {"t.csv": frame.to_csv(index=False).encode(), "t.parquet": parquet(frame)}
+    forms["text.parquet"] = parquet(frame.assign(g=frame.g.astype(str)))
+    forms["t.arff"] = (
+        "@relation r\n@attribute f {False,True}\n@attribute g {True,False}\n@attribute x real\n@attribute t {a,b}\n"
+        "@data\n" + frame.to_csv(index=False, header=False, na_rep="?")
+    )
+    made = {name: load(name, content, impute="median") for name, content in forms.items()}
+    for dataset in made.values():
+        assert dataset.features == ("f", "g", "x")
+        assert dataset.checksum == made["t.csv"].checksum
+        assert "True and False are 1 and 0: f, g" in dataset.decisions
+        record = fitted(dataset, rows=np.arange(12))
+        expected = record.scaling.apply(np.asarray(dataset.X))
+        for name in forms:
+            assert np.array_equal(read_new_rows(tmp_path / name, record).X, expected)
+
+
+def test_truth_values_beside_others(load):
+    """Where a column holds other texts, too, True and False are texts, in whichever block of the file they stand."""
+    rows = [("True", "x")[k // 40_000 % 2] if k % 2 else "False" for k in range(80_000)]
+    frame = pd.DataFrame({"f": rows, "padding": "1.5", "t": np.arange(80_000) % 2})
+    frame["padding"] = 1.123456789e-17 + np.arange(80_000)
+    for text in (frame, frame.iloc[::-1]):
+        assert load("t.csv", text.to_csv(index=False)).features == ("f=False", "f=True", "f=x", "padding")
+    assert load("t.csv", "x,t\n" + "1,True\n2,False\n" * 5).classes == ("False", "True")
+    assert load("t.csv", "x,t\n" + "1,true\n2,false\n" * 5).classes == ("false", "true")
+    assert load("t.csv", "x,t\n" + "1,True\n2,False\n3,other\n" * 5).classes == ("False", "True", "other")
+    dummies = pd.get_dummies(pd.DataFrame({"x": [1, 2, 3] * 4, "t": ["a", "b", "c"] * 4})).to_csv(index=False)
+    assert load("t.csv", dummies, target="t_a,t_b,t_c").classes == ("t_a", "t_b", "t_c")
+    with pytest.raises(UsageError, match="look like one-hot targets"):
+        load("t.csv", dummies)
+    mixed = "f,x,t\n" + "True,1.5,0\n" * 100_000 + "False,1.5,1\n" + "7,2.5,1\n" * 200_000
+    with pytest.raises(DataError, match="column 'f' holds"):
+        load("t.csv", mixed)
 
 
 def test_row_numbers_without_a_name_are_no_input(load):
