@@ -33,7 +33,7 @@ _TIME = r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?( ?[ap]m)?( ?(z|utc|gm
 _DATE = re.compile(
     rf"([0-9]{{4}}[-/.][0-9]{{1,2}}([-/.][0-9]{{1,2}})?|[0-9]{{1,2}}[-/.][0-9]{{1,2}}[-/.]([0-9]{{4}}|[0-9]{{2}})"
     rf"|([0-9]{{1,2}}[ .-]{{1,2}})?{_MONTH}[ -]?([0-9]{{1,2}},? ?)?'?([0-9]{{4}}|[0-9]{{2}}))([ t]{{1,2}}{_TIME})?"
-    rf"|{_TIME}",
+    rf"|{_TIME}|-?[0-9]{{1,9}} days?,?( [+-]?{_TIME})?",
     re.IGNORECASE,
 )
 _AFFIXED = re.compile(
@@ -174,7 +174,7 @@ class Census:
             example = next(iter(self._examples[_DATES]))
             raise DataError(
                 f"{self._first} holds dates or times, such as {example!r}, which are no inputs as they are: {drop}, "
-                "or write them as numbers, such as days since a day"
+                "or write them as numbers, such as days since a day, or seconds"
             )
         # A sign or a unit that many different numbers share makes them no words.
         shared = {shape: count for shape, count in self._shapes.items() if shape not in (_DATES, _WORDS)}

@@ -6,6 +6,8 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gpbench.data import prepared, userfile
@@ -234,6 +236,29 @@ def test_truth_values_beside_others(load):
     mixed = "f,x,t\n" + "True,1.5,0\n" * 100_000 + "False,1.5,1\n" + "7,2.5,1\n" * 200_000
     with pytest.raises(DataError, match="column 'f' holds"):
         load("t.csv", mixed)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_durations_are_refused_as_dates_are(load, tmp_path, unit):
+    """Their bare integers were inputs, whatever the unit."""
+    seconds = [*range(-2, 9), 90_000]
+    table = pa.table(
+        {"x": [*range(12)], "d": pa.array(pd.to_timedelta(seconds, "s").as_unit(unit)), "t": ["a", "b"] * 6}
+    )
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    assert pq.read_table(io.BytesIO(buffer.getvalue())).schema.field("d").type.unit == unit
+    text = table.to_pandas().to_csv(index=False)
+    for name, content in (("t.parquet", buffer.getvalue()), ("t.csv", text)):
+        with pytest.raises(
+            DataError, match=r"column 'd' holds dates or times, such as '-1 days.*--drop d leaves"
+        ) as told:
+            load(name, content)
+        assert "or write them as numbers, such as days since a day, or seconds" in str(told.value)
+        assert load(name, content, drop=("d",)).features == ("x",)
+    record = fitted(load("t.csv", "x,d,t\n" + "1,2,0\n2,1,1\n" * 5), rows=np.arange(10))
+    with pytest.raises(DataError, match="column 'd' must hold numbers; got '-1 days 23:59:58'"):
+        read_new_rows(tmp_path / "t.parquet", record)
 
 
 def test_row_numbers_without_a_name_are_no_input(load):

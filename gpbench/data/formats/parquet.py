@@ -24,10 +24,11 @@ __all__ = ["read_parquet"]
 
 _BATCH_VALUES = 1 << 21
 _EXACT = 2**53
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def read_parquet(path: str | Path, *, member: str | None = None, needed: Collection[str] | None = None) -> Frames:
-    """Rows of a parquet file: numbers and booleans as they are, text and categories as text.
+    """Rows of a parquet file: numbers and booleans as they are, text and categories as text, as dates and durations are.
 
     ``needed`` are the names of the columns that count, where not all do: others need not differ, and are empty where
     their type is none of these.
@@ -115,6 +116,22 @@ def _column(array: Any) -> Any:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         # Integers beyond 2^53 lose digits here; beside missing values there is no other way.
         return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if pa.types.is_duration(kind):
+        return _durations(array)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_temporal(kind):
         return array.cast(pa.string()).to_pandas()
     return None
+
+
+def _durations(array: Any) -> pd.Series:
+    """Durations as pandas writes them, ``2 days 03:04:05.5``: their integers mean nothing without the unit."""
+    found = array.dictionary_encode()
+    ticks = _TICKS[array.type.unit]
+    words = []
+    for value in found.dictionary.cast(pa.int64()).to_pylist():
+        seconds, rest = divmod(value, ticks)
+        days, seconds = divmod(seconds, 86_400)
+        fraction = f"{rest / ticks:.9f}".rstrip("0")[1:] if rest else ""
+        words.append(f"{days} days {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}")
+    made: pd.Series = pa.array(words, pa.string()).take(found.indices).to_pandas()
+    return made
