@@ -28,7 +28,7 @@ _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def read_parquet(path: str | Path, *, member: str | None = None, needed: Collection[str] | None = None) -> Frames:
-    """Rows of a parquet file: numbers and booleans as they are, text and categories as text, as dates and durations are.
+    """Rows of a parquet file: numbers and booleans as they are, text and categories as text, and so dates, durations.
 
     ``needed`` are the names of the columns that count, where not all do: others need not differ, and are empty where
     their type is none of these.
