@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 import gpbench
+import gpbench.bench.fitting
+import gpbench.bench.trained
 from gpbench.bench.sources import FileSource, opened
 from gpbench.bench.trained import trained_of
 from gpbench.cli import main
@@ -268,6 +270,24 @@ def test_a_file_that_is_read_is_not_written_over(invoke, tmp_path):
     for name in ("rows.csv", "link.csv", "hard.csv", "table.gpb", "rows.svg"):
         assert Path(name).read_bytes() == table
     invoke(*fit, "rows.csv", "-o", "m.csv")  # an older model is
+
+
+def test_a_place_that_takes_no_model_is_told_before_training(invoke, tmp_path, monkeypatch):
+    """And by the name that was given, not by that of a file beside it."""
+    customers(gaps=False).to_csv("rows.csv", index=False)
+    (tmp_path / "rows.gpb").mkdir()
+    before = sorted(each.name for each in tmp_path.iterdir())
+    monkeypatch.setattr(gpbench.bench.fitting, "fit_rows", None)  # is not come to
+    monkeypatch.setattr(gpbench.bench.trained, "fit_rows", None)
+    fit = ("fit", "rows.csv", "--target", "churn", "-m", "linear")
+    told = invoke(*fit, code=2).stderr
+    assert "--output expects the name of a file for the model; rows.gpb is a folder" in told
+    assert "/dev/null is no plain file" in invoke(*fit, "-o", "/dev/null", code=2).stderr
+    for place in (f"{'x' * 300}.gpb", "/proc/m.gpb"):
+        told = invoke(*fit, "-o", place, code=1).stderr
+        assert f"gpbench: cannot write {place}: " in told
+        assert "unfinished" not in told
+    assert sorted(each.name for each in tmp_path.iterdir()) == before
 
 
 def changed(source, target, **changes):
