@@ -217,7 +217,7 @@ class Trained:
 
 
 def check_place(path: Path) -> None:
-    """See that a model can be written to a path, before it is trained, by writing a file beside it as the model will be.
+    """See that a model can be written to a path, before it is trained, by writing a file beside it as that will be.
 
     Raises
     ------
