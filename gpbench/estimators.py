@@ -162,7 +162,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             default = known["inducing"].default if "inducing" in known else ""
             # Few rows are no reason to refuse a default, which scikit-learn's clones name as the text that it is; a
             # number is what the user asked for.
-            if str(default).isdigit() and given.get("inducing", default) == default:
+            if str(default).isdecimal() and given.get("inducing", default) == default:
                 given["inducing"] = str(min(int(default), len(X)))
             settings = method.resolve(given)
             choice = Choice(method, settings, origin_of(method, settings, given=given))

@@ -27,6 +27,7 @@ __all__ = [
     "drawn",
     "means_file",
     "opened",
+    "place_of",
     "sources",
 ]
 
@@ -152,11 +153,9 @@ def sources(
     options = options or FileOptions()
     found: list[Source] = []
     for name in names:
-        path, archive, member = _path(name), *_archive(name)
-        if archive is not None and not path.is_file():
-            found.append(FileSource(archive.resolve(), replace(options, member=member), config.data))
-        elif path.is_file() and not _is_catalogued(name, path):
-            found.append(FileSource(path.resolve(), options, config.data))
+        path, member = place_of(name)
+        if path.is_file() and (member is not None or not _is_catalogued(name, path)):
+            found.append(FileSource(path.resolve(), replace(options, member=member), config.data))
         else:
             found.append(_catalogued(name, path, config, argument=argument))
     if not any(isinstance(each, FileSource) for each in found):
@@ -222,11 +221,13 @@ def _path(name: str) -> Path:
         return Path(name)
 
 
-def _archive(name: str) -> tuple[Path | None, str]:
-    """The archive and the member that ``ARCHIVE::MEMBER`` means; no archive where there is none."""
+def place_of(name: str) -> tuple[Path, str | None]:
+    """The path that a name means, and the member where it is ``ARCHIVE::MEMBER`` and there is that archive."""
+    path = _path(name)
     file, colons, member = name.partition("::")
-    path = _path(file)
-    return (path, member) if colons and member and path.is_file() else (None, "")
+    if colons and member and not path.is_file() and (archive := _path(file)).is_file():
+        return archive, member
+    return path, None
 
 
 def means_file(name: str) -> bool:

@@ -13,8 +13,11 @@ A cell's KEY.npz holds the last two, and its JSON the first.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import secrets
 import zipfile
 import zlib
 from dataclasses import asdict, dataclass
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from gpbench.model.posterior import Predictor
     from gpbench.model.rows import Array, Labels
 
-__all__ = ["FORMAT", "Predicted", "Trained", "trained_in", "trained_of"]
+__all__ = ["FORMAT", "Predicted", "Trained", "check_place", "trained_in", "trained_of"]
 
 FORMAT = 1
 """Version of the file."""
@@ -180,12 +183,21 @@ class Trained:
         return Predicted(np.array(self.preparation.classes)[found.point], found.probabilities, values)
 
     def save(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, whole or not at all.
+
+        Raises
+        ------
+        StoreError
+            It cannot be written, of which :func:`check_place` tells beforehand.
+        """
         meta = {"format": FORMAT, **{name: getattr(self, name) for name in _NAMES}}
         arrays = dict(self.posterior.arrays())
         arrays["model"] = np.array(json.dumps(meta, allow_nan=False))
         arrays["preparation"] = np.array(json.dumps(self.preparation.to_json(), allow_nan=False))
-        write_npz(path, arrays)
+        try:
+            write_npz(path, arrays)
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {reason(error)}") from error
 
     @property
     def inputs(self) -> int:
@@ -202,6 +214,31 @@ class Trained:
             return []
         own = f"version {self.version} of {self.method} (gpbench {self.gpbench})"
         return [f"trained by {own}, which is now at version {now.latest}; it predicts as it did"]
+
+
+def check_place(path: Path) -> None:
+    """See that a model can be written to a path, before it is trained, by writing a file beside it as that will be.
+
+    Raises
+    ------
+    UsageError
+        A folder is there, or what is no plain file.
+    StoreError
+        The folder takes no file, or none whose name is so long.
+    """
+    mark = secrets.token_hex(8)
+    probe = path.with_name(mark.ljust(len(os.fsencode(path.name)), "0"))  # a longer name could be refused, too
+    try:
+        if path.exists() and not path.is_file():
+            found = "a folder" if path.is_dir() else "no plain file"
+            raise UsageError(f"--output expects the name of a file for the model; {path} is {found}")
+        write_npz(probe, {})
+        probe.unlink()
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            for left in path.parent.glob(f"*{mark}*"):
+                left.unlink()
+        raise StoreError(f"cannot write {path}: {reason(error)}") from error
 
 
 def trained_of(path: Path) -> Trained:

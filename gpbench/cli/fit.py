@@ -84,7 +84,7 @@ def command(
     from gpbench.bench.methods import method  # noqa: PLC0415
     from gpbench.bench.resources import check_threads, one_pool_size  # noqa: PLC0415
     from gpbench.bench.sources import FileSource, decisions, opened, sources  # noqa: PLC0415
-    from gpbench.bench.trained import Trained  # noqa: PLC0415
+    from gpbench.bench.trained import Trained, check_place  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
     from gpbench.data.splits import check_seed  # noqa: PLC0415
     from gpbench.report.files import check_apart, check_folder  # noqa: PLC0415
@@ -99,6 +99,7 @@ def command(
     path = output or Path(Path(file).name).with_suffix(".gpb")
     check_folder(path, what="the model")
     check_apart(path, (place.path for place in places if isinstance(place, FileSource)))
+    check_place(path)
     with closing(Meter()) as meter:
         dataset = opened(places[0], meter)
     for words in decisions(places):

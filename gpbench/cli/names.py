@@ -24,10 +24,13 @@ def several(*names: str, **options: Any) -> Callable[[FC], FC]:
 def _listed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001
     """What such an option names; the arguments are click's.
 
-    A file may have a comma in its name, and a method's settings do.
+    A file may have a comma in its name, and a method's settings do. No name at all would mean everything.
     """
     whole = [text for text in value if "=" in text or Path(text).is_file()]
-    return tuple(name.strip() for text in value for name in ([text] if text in whole else text.split(",")))
+    names = tuple(name.strip() for text in value for name in ([text] if text in whole else text.split(",")))
+    if "" in names:
+        raise click.BadParameter(f"expected names with commas between; got {','.join(value)!r}")
+    return names
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[CompletionItem]:

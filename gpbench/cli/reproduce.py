@@ -82,9 +82,11 @@ def command(
     from gpbench.bench.plan.reduce import asked_for  # noqa: PLC0415
     from gpbench.bench.plan.run import look_ahead, run_plan  # noqa: PLC0415
     from gpbench.bench.progress import Progress  # noqa: PLC0415
+    from gpbench.bench.resources import check_threads  # noqa: PLC0415
     from gpbench.bench.runner import Bounds  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
+    from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.plan.output import (  # noqa: PLC0415
         check_place,
         folder_of,
@@ -116,6 +118,9 @@ def command(
     )
     bounds = Bounds(hard_seconds=hard_limit, memory_mb=memory_limit)
     store = Store(config.store)
+    check_threads(threads)
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"the number of jobs must be at least 1; got {jobs}")
     if dry_run:
         outlook = look_ahead(chosen, config, None if force else store, fresh=fresh)
         echo("\n".join(outlook_lines(chosen, outlook, jobs=jobs or 1)))

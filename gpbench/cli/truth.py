@@ -19,10 +19,8 @@ __all__ = ["command"]
 @click.option("--link", "links", multiple=True, type=click.Choice(["logit", "probit"]), help="Only this link.")
 @click.option(
     "--inducing",
-    default="50,all",
-    show_default=True,
     metavar="LIST",
-    help="Numbers of inducing inputs; commas between.",
+    help="Numbers of inducing inputs, with commas between; 50,all by default.",
 )
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of the methods that have it."
@@ -46,7 +44,7 @@ def command(
     methods: tuple[str, ...],
     names: tuple[str, ...],
     links: tuple[str, ...],
-    inducing: str,
+    inducing: str | None,
     assignments: tuple[str, ...],
     max_seconds: float | None,
     force: bool,
@@ -98,7 +96,7 @@ def command(
         [method(name) for name in methods],
         chosen,
         links=links or LINKS,
-        inducing=[each.strip() for each in inducing.split(",") if each.strip()],
+        inducing=None if inducing is None else [each.strip() for each in inducing.split(",") if each.strip()],
         seconds=max_seconds,
         settings=parse_assignments(assignments),
     )

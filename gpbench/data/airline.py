@@ -218,6 +218,6 @@ def years_of_manufacture(path: Path) -> dict[str, float]:
     tail, year = header.index("tailnum"), header.index("year")
     known = {}
     for line in lines:
-        if len(line) > max(tail, year) and line[year].strip().isdigit() and int(line[year]) > 0:
+        if len(line) > max(tail, year) and line[year].strip().isdecimal() and int(line[year]) > 0:
             known[line[tail].strip()] = float(line[year])
     return known

@@ -33,7 +33,7 @@ _TIME = r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?( ?[ap]m)?( ?(z|utc|gm
 _DATE = re.compile(
     rf"([0-9]{{4}}[-/.][0-9]{{1,2}}([-/.][0-9]{{1,2}})?|[0-9]{{1,2}}[-/.][0-9]{{1,2}}[-/.]([0-9]{{4}}|[0-9]{{2}})"
     rf"|([0-9]{{1,2}}[ .-]{{1,2}})?{_MONTH}[ -]?([0-9]{{1,2}},? ?)?'?([0-9]{{4}}|[0-9]{{2}}))([ t]{{1,2}}{_TIME})?"
-    rf"|{_TIME}",
+    rf"|{_TIME}|-?[0-9]{{1,9}} days?,?( [+-]?{_TIME})?",
     re.IGNORECASE,
 )
 _AFFIXED = re.compile(
@@ -41,7 +41,7 @@ _AFFIXED = re.compile(
     r"( ?(%|[a-z\u00b5\u00b0\u00b2\u00b3\u20ac\u00a3/$]{1,6}[0-9]?))?",
     re.IGNORECASE,
 )
-_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+([.][0-9]+)?")
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})+([.][0-9]+)?")
 _LONGEST = 60
 
 _DATES, _WORDS, _DECIMAL_COMMA, _GROUPED = "dates", "words", "decimal comma", "thousands"
@@ -89,6 +89,7 @@ class Census:
         self._shapes: Counter[str] = Counter()
         self._examples: dict[str, dict[str, None]] = {}
         self._too_many = ""
+        self._delimiter = ""
 
     @property
     def mixed(self) -> bool:
@@ -97,6 +98,7 @@ class Census:
 
     def add(self, block: pd.DataFrame) -> None:
         """Take in a block."""
+        self._delimiter = block.attrs.get("delimiter", "")
         column = plain(block[self.column])
         numeric = column.dtype.kind in "iuf"
         if self._too_many and column.dtype.kind in "iufb":
@@ -109,7 +111,7 @@ class Census:
             self._kinds.add(numeric)
         counts = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
         self._present += sum(counts)
-        if column.dtype.kind not in "iufb" and labels:
+        if not numeric and labels:  # truth values in this block are texts in another
             numbers = pd.to_numeric(pd.Series(labels, dtype="object"), errors="coerce").notna().to_numpy()
             self._take_strange(block, codes, labels, counts, numbers)
         if not self._too_many:
@@ -172,17 +174,20 @@ class Census:
             example = next(iter(self._examples[_DATES]))
             raise DataError(
                 f"{self._first} holds dates or times, such as {example!r}, which are no inputs as they are: {drop}, "
-                "or write them as numbers, such as days since a day"
+                "or write them as numbers, such as days since a day, or seconds"
             )
         # A sign or a unit that many different numbers share makes them no words.
         shared = {shape: count for shape, count in self._shapes.items() if shape not in (_DATES, _WORDS)}
+        if _GROUPED in shared and (_DECIMAL_COMMA in shared or self._delimiter == ";"):
+            # 1,000 is one beside 0,5, and in a table that keeps the comma for decimals.
+            shared[_DECIMAL_COMMA] = shared.get(_DECIMAL_COMMA, 0) + shared.pop(_GROUPED)
         shape = max(shared, key=shared.__getitem__, default="")
         many = 0 if shape in (_DECIMAL_COMMA, _GROUPED) else _FEW_UNITS
-        alike = shared[shape] if shape and len(self._examples[shape]) > many else 0
+        alike = shared[shape] if shape and (not many or len(self._examples[shape]) > many) else 0
         if (self._strange - alike) * 2 > self._present:
             return
         remedies = {
-            _DECIMAL_COMMA: "numbers need a decimal point",
+            _DECIMAL_COMMA: "numbers need a decimal point, not a decimal comma",
             _GROUPED: "numbers are written without separators of thousands",
         }
         words = f"--missing {word(self._value)} reads it as missing"

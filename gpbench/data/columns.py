@@ -80,7 +80,7 @@ class Layout:
         DataError
             Text in a column of numbers, or a category that is not known.
         """
-        simple = all(item.kind == "number" for item in self.features)
+        simple = all(item.kind == "number" for item in self.features) and not block.attrs.get("mixed")
         kinds = list(block.dtypes.unique())
         with np.errstate(over="ignore"):  # beyond float32's range: infinite, and found as such
             if simple and all(isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in kinds):
@@ -128,6 +128,11 @@ class Layout:
 
     def _numbers(self, column: pd.Series, block: pd.DataFrame) -> npt.NDArray[np.number]:
         name, column = str(column.name), plain(column)
+        if name in block.attrs.get("mixed", ()):
+            row = int(np.argmax(column.notna().to_numpy()))
+            raise DataError(
+                f"{place(block, row)}: column {name!r} holds True and False above, and numbers here; write one of both"
+            )
         if column.dtype.kind in "iufb":
             return column.to_numpy()
         values = pd.to_numeric(column.astype("object"), errors="coerce").to_numpy(dtype=np.float64)

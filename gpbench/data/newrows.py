@@ -16,7 +16,9 @@ import numpy as np
 
 from gpbench.data.census import word
 from gpbench.data.columns import Layout, NoNumberError
+from gpbench.data.formats.dialect import MISSING
 from gpbench.data.formats.frames import place, renamed
+from gpbench.data.formats.libsvm import TARGET, libsvm_extent
 from gpbench.data.options import FileOptions
 from gpbench.data.userfile import table_file
 from gpbench.errors import DataError
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gpbench.data.record import Preparation
+    from gpbench.data.userfile import TableFile
 
 __all__ = ["NewRows", "new_rows", "read_new_rows"]
 
@@ -47,16 +50,19 @@ class NewRows:
         Line (or row) of each in its file.
     counts : mapping of str to int
         What was done to values that should be said (filled, unknown categories), and to how many.
+    remarks : tuple of str
+        What was decided on how the file is read.
     """
 
     X: npt.NDArray[np.float64]
     numbers: npt.NDArray[np.int64]
     counts: Mapping[str, int]
+    remarks: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
-        """The counts in words."""
-        return [f"{words}: {count}" for words, count in self.counts.items()]
+        """The remarks, and the counts in words."""
+        return [*self.remarks, *(f"{words}: {count}" for words, count in self.counts.items())]
 
 
 def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions | None = None) -> NewRows:
@@ -69,7 +75,8 @@ def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions
     record : Preparation
         With the scaling of the training rows.
     options : FileOptions, optional
-        How the file is read; words for missing values are the record's and those given here.
+        How the file is read. Words for missing values are the record's and those given here, which may also take some
+        of the record's away (``-WORD``).
 
     Raises
     ------
@@ -80,13 +87,20 @@ def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions
     UsageError
         Unknown kind of file.
     """
-    file = table_file(path, options or FileOptions())
-    known = dict.fromkeys([*record.missing, *file.extra]) if record.missing else file.missing
-    file = replace(file, missing=tuple(known))
+    options = options or FileOptions()
+    file = table_file(path, replace(options, missing=_missing(record, options.missing)))
     if file.kind in ("csv", "tsv") and file.header is None:
         file = replace(file, header=record.named)
+    if file.kind not in ("csv", "tsv") and any("" in feature.categories for feature in record.features):
+        file = replace(file, missing=tuple(word for word in file.missing if word))  # likewise
+    remarks: tuple[str, ...] = ()
     if file.kind == "libsvm":
-        file = replace(file, features=len(record.columns) - len(record.target))
+        features = len(record.columns) - len(record.target)
+        zero_based, remarks = _base(file, record, features)
+        file = replace(file, features=features, zero_based=zero_based)
+    inputs = tuple(feature.column for feature in record.features)
+    # A model may predict another column from the array of targets; without names, columns go by their places.
+    file = replace(file, labelled=TARGET in inputs, needed=inputs if record.named else ())
     parts = [new_rows(block, record) for block in file.tables()]
     totals: Counter[str] = Counter()
     for part in parts:
@@ -95,7 +109,28 @@ def read_new_rows(path: str | Path, record: Preparation, *, options: FileOptions
         np.concatenate([part.X for part in parts]),
         np.concatenate([part.numbers for part in parts]),
         dict(totals),
+        remarks,
     )
+
+
+def _base(file: TableFile, record: Preparation, features: int) -> tuple[bool, tuple[str, ...]]:
+    """Whether indices of sparse text count from 0, and what should be said of it."""
+    if record.zero_based is not None:
+        return record.zero_based, ()
+    lowest, highest = libsvm_extent(file.path, member=file.member)
+    if lowest == 0 or highest >= features:
+        return lowest == 0, ()
+    return False, ("indices are taken to count from 1, of which the model does not tell; one that is fitted anew does",)
+
+
+def _missing(record: Preparation, more: Sequence[str]) -> tuple[str, ...]:
+    """Words for missing values as ``--missing`` has them: those that the record was made with, and more."""
+    own = [word for word in record.missing if word not in MISSING and f"-{word}" not in more]
+    # A category is one: earlier versions took words in parquet for categories.
+    known = {category for feature in record.features for category in feature.categories}
+    words = record.missing or MISSING  # none stand in the record of rows that are no file of the user's own
+    kept = [f"-{word}" for word in MISSING if word and (word in known or word not in words)]
+    return (*own, *kept, *more)
 
 
 def new_rows(block: pd.DataFrame, record: Preparation) -> NewRows:

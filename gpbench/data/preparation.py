@@ -53,6 +53,7 @@ def prepare(
     index: Sequence[str] = (),
     named: bool = True,
     missing: Sequence[str] = (),
+    zero_based: bool | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     """Prepare a data set and open it.
@@ -77,6 +78,8 @@ def prepare(
         Whether the file names its columns; for the record.
     missing : sequence of str
         Words that the tables' reader takes for missing values; for the record.
+    zero_based : bool, optional
+        Of sparse text: whether its indices count from 0; for the record.
     progress : callable, optional
         Told how far reading has come.
 
@@ -121,6 +124,7 @@ def prepare(
                 classes=tuple(classes),
                 missing=tuple(missing),
                 impute=recipe.impute,
+                zero_based=zero_based,
             ).to_json(),
         }
         save_rest(partial, header, y=y, given=splits)

@@ -79,6 +79,8 @@ class Preparation:
         Words that stand for a missing value.
     impute : "median" or None
         Whether missing values are filled.
+    zero_based : bool or None
+        Of LIBSVM's sparse text: whether its indices count from 0; None where the file is none, or nobody looked.
     scaling : Scaling or None
         What the training rows told; None before there are any.
     """
@@ -92,6 +94,7 @@ class Preparation:
     classes: tuple[str, ...]
     missing: tuple[str, ...] = ()
     impute: str | None = None
+    zero_based: bool | None = None
     scaling: Scaling | None = None
 
     @property
@@ -111,6 +114,7 @@ class Preparation:
             "classes": list(self.classes),
             "missing": list(self.missing),
             "impute": self.impute,
+            "zero_based": self.zero_based,
             "scaling": None if self.scaling is None else self.scaling.to_json(),
         }
 
@@ -133,6 +137,7 @@ class Preparation:
                 dropped={_text(name): _text(why) for name, why in content["dropped"].items()},
                 task=_text(content["task"]),
                 impute=None if content["impute"] is None else _text(content["impute"]),
+                zero_based=_flag(content.get("zero_based")),  # records of earlier versions do not say
                 scaling=None if content["scaling"] is None else Scaling.from_json(content["scaling"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -242,6 +247,12 @@ def _feature(content: Any) -> Feature:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected text; got {value!r}")
+    return value
+
+
+def _flag(value: Any) -> bool | None:
+    if value is not None and type(value) is not bool:
+        raise TypeError(f"expected true, false or null; got {value!r}")
     return value
 
 

@@ -27,6 +27,8 @@ SCALINGS = ("standard", "common", "none")
 
 _BLOCK_BYTES = 4 << 20
 _TILE = 1 << 13
+_TINY = 1e-140
+"""Squares of smaller deviations lose digits, and from 1e-162 on they are zero."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -152,7 +154,9 @@ def scaling_of(
     own = standardise(X, rows, fill=fill, names=names)
     if kind == "standard" or own.constant.all():
         return own
-    root_mean_square = math.sqrt(float(np.mean(np.square(own.scale[~own.constant]))))
+    scales = own.scale[~own.constant]
+    unit = 1.0 if scales.max() > _TINY else float(scales.max())  # squares of smaller ones underflow
+    root_mean_square = unit * math.sqrt(float(np.mean(np.square(scales / unit))))
     return replace(own, scale=np.where(own.constant, 1.0, root_mean_square))
 
 
@@ -186,7 +190,7 @@ def standardise(
     """Mean and standard deviation (divisor n) of some rows, block by block.
 
     Deviations are counted from the first row and blocks are merged as Chan, Golub and LeVeque (1983) do, so that an
-    offset of 1e12 on values of order 1 costs no accuracy.
+    offset of 1e12 on values of order 1 costs no accuracy. Columns whose squares would underflow are raised first.
 
     Parameters
     ----------
@@ -233,8 +237,16 @@ def standardise(
         name = repr(names[column]) if names else column
         largest = max(high[column], -low[column])
         raise DataError(f"column {name} holds values up to {largest:.3g}; too large to scale, so drop it or rescale it")
+    mean += origin
+    tiny = np.flatnonzero((low < high) & (scale < _TINY))
+    if len(tiny):
+        exponent = np.frexp(np.maximum(np.abs(low), np.abs(high))[tiny])[1]
+        some = X[np.ix_(rows, tiny)].astype(np.float64)
+        _fill(some, None if fill is None else fill[tiny])
+        raised = standardise(np.ldexp(some, -exponent), np.arange(len(rows)))  # times powers of two: no digit is lost
+        mean[tiny], scale[tiny] = np.ldexp(raised.mean, exponent), np.ldexp(raised.scale, exponent)
     constant = (low == high) | (scale == 0)
-    return Scaling(origin + mean, np.where(constant, 1.0, scale), constant, fill)
+    return Scaling(mean, np.where(constant, 1.0, scale), constant, fill)
 
 
 def _take(X: npt.NDArray[np.floating], rows: Ints) -> npt.NDArray[np.floating]:

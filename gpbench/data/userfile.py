@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from gpbench.data.formats import Frames, open_bytes, read_table
 from gpbench.data.formats.dialect import MISSING, is_number
@@ -23,9 +25,7 @@ from gpbench.data.recipe import Column, Recipe
 from gpbench.errors import DataError, DataUnavailable, UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
+    from collections.abc import Collection, Sequence
 
     from gpbench.data.dataset import Dataset
     from gpbench.data.download import Progress
@@ -49,10 +49,13 @@ SUFFIXES = {
 """Suffix to format; a second suffix .gz, .bz2, .xz, .zst, .Z or .zip says that the file is compressed."""
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".z", ".zip")
+_TRUTH = {"True": True, "False": False}
+_POSITION = re.compile(r"[0-9]{1,9}")  # str.isdigit also takes digits that int refuses, and numbers of any length
 _HASH_BLOCK = 1 << 20
 _PEEK_BYTES = 1 << 16
 _PEEK_LINES = 20
-_READING = 2  # raised when the same file comes to be read otherwise: what was prepared before is made anew
+_READING = 3  # raised when the same file comes to be read otherwise: what was prepared before is made anew
+_NAMED = 8
 _NAME_BYTES = 60  # of a file's name in that of its prepared form: a name can be as long as a disk allows
 
 
@@ -80,15 +83,21 @@ class TableFile:
     member : str or None
         Name inside an archive.
     missing : tuple of str
-        Words that stand for a missing value.
+        Words that stand for a missing value where they are text, in every format.
     extra : tuple of str
-        Those of them that were asked for, which count in every format.
+        Those of them that were asked for, which count as numbers and as declared categories, too.
     header : bool or None
         As in :class:`gpbench.data.options.FileOptions`.
     notes : tuple of str
         What was decided on the way.
     features : int or None
         libsvm: the number of features, where it is known.
+    zero_based : bool
+        libsvm: whether indices are known to count from 0.
+    labelled : bool
+        npz: whether targets are read, which new rows need not have.
+    needed : tuple of str or None
+        csv, tsv, parquet and arff: names of columns that must differ; None for all.
     """
 
     path: Path
@@ -99,6 +108,9 @@ class TableFile:
     header: bool | None = None
     notes: tuple[str, ...] = ()
     features: int | None = None
+    zero_based: bool = False
+    labelled: bool = True
+    needed: tuple[str, ...] | None = None
 
     @property
     def id(self) -> str:
@@ -113,13 +125,25 @@ class TableFile:
         if self.kind == "tsv":
             options["delimiter"] = "\t"
         if self.kind == "libsvm" and self.features is not None:
-            options["features"] = self.features
+            options |= {"features": self.features, "zero_based": self.zero_based}
+        if self.kind in ("csv", "tsv", "parquet", "arff"):
+            options["needed"] = self.needed
+        if self.kind == "npz":
+            options["labelled"] = self.labelled
+        booleans = _Booleans()
         for block in read_table(self.path, format="csv" if self.kind == "tsv" else self.kind, **options):
-            yield self._without_words(block) if self.extra else block
+            made = self._without_words(block) if self.extra or self.kind not in ("csv", "tsv") else block
+            yield booleans.read(made) if self.kind not in ("libsvm", "npz") else made
 
     def _without_words(self, block: pd.DataFrame) -> pd.DataFrame:
-        """The block with the words that were asked for made missing; a number in any of its forms."""
+        """The block with the words for a missing value made missing; numbers that were asked for in any of their forms.
+
+        The reader of text tables has seen to the words. A category that ARFF declares is one, whatever it is called; so
+        is a label in an array, unless it is empty.
+        """
         attrs = dict(block.attrs)
+        declared = block.attrs.get("declared", ()) if self.kind == "arff" else ()
+        known = ("", *self.extra) if self.kind == "npz" else self.missing
         numbers = [float(word) for word in self.extra if is_number(word)]
         view = bare(block)
         for name, kind in block.dtypes.items():
@@ -127,17 +151,68 @@ class TableFile:
             if kind.kind in "iuf" and numbers and isinstance(kind, np.dtype):
                 gone = column.isin(numbers)
                 made = column.astype("float64").mask(gone) if gone.any() else None
-            elif kind.kind not in "iufb":
-                gone = column.isin(self.extra)
+            elif kind.kind not in "iufb" and self.kind not in ("csv", "tsv"):
+                codes, values = pd.factorize(column)
+                words = self.extra if name in declared else known
+                wanted = [isinstance(value, str) and value.strip() in words for value in values]
+                gone = pd.Series(np.array([*wanted, False])[codes], index=column.index)
                 made = column.astype("object").mask(gone) if gone.any() else None
             else:
                 continue
             if made is not None:
-                words = sorted({str(word) for word in column[gone].unique()})
-                attrs["words"] = {**attrs.get("words", {}), str(name): words}
+                found = sorted({str(word).strip() for word in column[gone].unique()} - {""})
+                attrs["words"] = {**attrs.get("words", {}), str(name): found}
                 view = view.assign(**{str(name): made})
         view.attrs = attrs
         return view
+
+
+class _Booleans:
+    """Columns of ``True`` and ``False``, as pandas writes them in text, become what parquet has: truth values.
+
+    A column that holds other texts is text in its first blocks too, whose truth values are the same labels.
+    """
+
+    def __init__(self) -> None:
+        self._text: set[str] = set()
+        self._numbers: set[str] = set()
+        self._found: set[str] = set()
+
+    def read(self, block: pd.DataFrame) -> pd.DataFrame:
+        """A block; its ``attrs["booleans"]`` names such columns, ``attrs["mixed"]`` those that hold numbers here."""
+        attrs, view, made, mixed = dict(block.attrs), bare(block), {}, set()
+        for name, kind in block.dtypes.items():
+            if kind.kind in "iuf":
+                if name not in self._numbers and view[name].notna().any():
+                    self._numbers.add(str(name))
+                if name in self._found and name in self._numbers:
+                    mixed.add(str(name))
+            elif kind.kind == "b":
+                self._found.add(str(name))
+            elif name not in self._text and name not in self._numbers:
+                read = _truth(view[name])
+                if read is None:
+                    self._text.add(str(name))
+                elif read.notna().any():
+                    self._found.add(str(name))
+                    made[str(name)] = read
+        if made:
+            block = view.assign(**made)
+        found = tuple(name for name in map(str, block.columns) if name in self._found)
+        block.attrs = {**attrs, "booleans": found, "mixed": mixed}
+        return block
+
+
+def _truth(column: pd.Series) -> pd.Series | None:
+    """A column of texts True and False, or of truth values with missing ones among them; None for others."""
+    values = column.dropna()
+    if len(values) and str(values.iloc[0]).strip() not in _TRUTH:
+        return None
+    codes, found = pd.factorize(column)
+    if not all(str(value).strip() in _TRUTH for value in found):
+        return None
+    truth = np.array([*(_TRUTH[str(value).strip()] for value in found), None], dtype=object)[codes]
+    return pd.Series(truth if (codes < 0).any() else truth.astype(bool), index=column.index)
 
 
 def table_file(path: str | Path, options: FileOptions) -> TableFile:
@@ -267,10 +342,11 @@ def _load(file: TableFile, options: FileOptions, tables: Reread, *, cache: Path,
             id=file.id,
             title=file.id,
             folder=folder,
-            notes=[*file.notes, *_said(first, index, kind=file.kind)],
+            notes=[*file.notes, *_said(first, index, kind=file.kind, away={*drop, *_names(target, names)})],
             index=index,
             named=_is_named(first, file.kind),
             missing=file.missing,
+            zero_based=first.attrs.get("zero_based"),
             progress=None if progress is None else lambda done, total: progress(f"reading {path.name}", done, total),
         )
 
@@ -286,8 +362,14 @@ def _is_named(first: pd.DataFrame, kind: str) -> bool:
     return bool(first.attrs.get("header")) if kind in ("csv", "tsv") else kind in ("arff", "parquet")
 
 
-def _said(first: pd.DataFrame, index: Sequence[str], *, kind: str) -> list[str]:
-    """What was decided on the whole table: its names and its index."""
+def _names(target: Column | tuple[Column, ...], names: Sequence[str]) -> list[str]:
+    """The target's columns by their names; a position that there is not is refused later."""
+    asked = target if isinstance(target, tuple) else (target,)
+    return [names[each] if isinstance(each, int) and -len(names) <= each < len(names) else str(each) for each in asked]
+
+
+def _said(first: pd.DataFrame, index: Sequence[str], *, kind: str, away: Collection[str]) -> list[str]:
+    """What was decided on the whole table: its names, its index, and truth values among its inputs."""
     said = []
     if kind in ("csv", "tsv"):
         header, names = first.attrs["header"], [str(name) for name in first.columns]
@@ -300,6 +382,10 @@ def _said(first: pd.DataFrame, index: Sequence[str], *, kind: str) -> list[str]:
     for name in index:
         what = "the nameless first column" if name.startswith("Unnamed: ") else f"column {name}"
         said.append(f"left out: {what}, an index of the rows")
+    truth = [name for name in first.attrs.get("booleans", ()) if name not in away and name not in index]
+    if truth:
+        more = f" and {len(truth) - _NAMED} more" if len(truth) > _NAMED else ""
+        said.append(f"True and False are 1 and 0: {', '.join(truth[:_NAMED])}{more}")
     return said
 
 
@@ -307,7 +393,7 @@ def _dropped(asked: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """The columns that ``--drop`` names, or whose positions it gives."""
     found = []
     for name in asked:
-        if name not in names and name.isdigit() and int(name) < len(names):
+        if name not in names and _POSITION.fullmatch(name) and int(name) < len(names):
             found.append(names[int(name)])
         elif name in names:
             found.append(name)
@@ -349,7 +435,7 @@ def _target(first: pd.DataFrame, target: str | None, *, away: Sequence[str]) -> 
     several = tuple(name.strip() for name in target.split(","))
     if len(several) > 1 and set(several) <= set(names):
         return several
-    return int(target) if target.removeprefix("-").isdigit() else target
+    return int(target) if _POSITION.fullmatch(target.removeprefix("-")) else target
 
 
 def _refuse_one_hot(first: pd.DataFrame, names: list[str]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from gpbench.data.formats.dialect import MISSING
 from gpbench.data.formats.frames import place
 from gpbench.errors import DataError
 
@@ -43,6 +44,7 @@ class Values:
         self._infinite: dict[int, int] = {}
         self._target_missing = 0
         self._words: list[str] = []
+        self._categories: list[str] = []
         self._dropped = 0
         self._first = ""
         self._low = np.full(len(layout.names), np.inf)
@@ -82,6 +84,10 @@ class Values:
         if not target.all():
             words = block.attrs.get("words", {})
             self._words += [word for name in self._layout.target for word in words.get(name, ())]
+        if gone.any() and self._recipe.impute is None:
+            words = block.attrs.get("words", {})
+            texts = [item.column for item in self._layout.features if item.kind == "one-hot"]
+            self._categories += [word for name in texts for word in words.get(name, ()) if word in MISSING]
         if bad_rows.any() and not self._first:
             self._first = place(block, int(np.argmax(bad_rows)))
         fine = ~(gone | infinite)
@@ -139,6 +145,8 @@ class Values:
         elif self.missing and not self._infinite:
             drop = " ".join(f"--drop {name}" for name in dict.fromkeys(names[j] for j in sorted(self.missing)[:2]))
             hint = f"; fill them with --impute median, leave columns out ({drop}), or leave those rows out of the file"
+            if self._categories:
+                hint += f", or keep the word as a category: --missing -{self._categories[0]}"
         raise DataError(f"{self._first}: {'; '.join(said)}; this is the first such row{hint}")
 
     def notes(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 import gpbench
+import gpbench.bench.fitting
+import gpbench.bench.trained
 from gpbench.bench.sources import FileSource, opened
 from gpbench.bench.trained import trained_of
 from gpbench.cli import main
@@ -127,6 +130,40 @@ def test_a_category_is_known_whatever_rows_stand_beside_it(invoke):
     assert [line.split(",")[1] for line in numbers.stdout.splitlines()[1:]] == ["yes"] * 3
 
 
+def test_words_for_missing_values_hold_for_new_rows_by_file_and_by_cell(invoke, tmp_path):
+    """-999.0, as pandas writes it, is what --missing -999 said it was, in csv and in parquet, for models and cells."""
+    frame = customers()
+    frame.to_csv("blank.csv", index=False)
+    frame.fillna({"age": -999.0}).to_csv("rows.csv", index=False)
+    frame.fillna({"age": -999.0}).to_parquet("rows.parquet")
+    flags = ("-m", "linear", "--target", "churn", "--impute", "median", "--missing", "-999")
+    ran = invoke("run", "-d", "rows.csv", "--folds", 2, *flags, "--json")
+    key = json.loads(ran.stdout)["cells"][0]["key"]
+    for name in ("rows.csv", "rows.parquet"):
+        invoke("fit", name, *flags, "-o", "m.gpb")
+        for model in ("m.gpb", key):
+            told = [invoke("predict", model, new).stdout for new in ("blank.csv", "rows.csv", "rows.parquet")]
+            values = [line.partition(",")[2] for line in told[0].splitlines()]
+            for text in told[1:]:
+                assert [line.partition(",")[2] for line in text.splitlines()] == values
+
+
+def test_new_rows_in_an_archive(invoke, tmp_path):
+    """What fit takes, predict takes: ARCHIVE::MEMBER, which its message on an archive of several files names."""
+    customers(gaps=False).to_csv("rows.csv", index=False)
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.write("rows.csv")
+        archive.write("rows.csv", "other.csv")
+    invoke("fit", "a.zip::rows.csv", "--target", "churn", "-m", "linear", "-o", "m.gpb")
+    told = invoke("predict", "m.gpb", "a.zip", code=2).stderr
+    assert "say which: a.zip::rows.csv, a.zip::other.csv" in told
+    expected = invoke("predict", "m.gpb", "rows.csv").stdout
+    assert invoke("predict", "m.gpb", "a.zip::rows.csv").stdout == expected
+    assert "none.csv" in invoke("predict", "m.gpb", "a.zip::none.csv", code=1).stderr
+    (tmp_path / "copy.csv").hardlink_to("a.zip")
+    assert "another file" in invoke("predict", "m.gpb", "a.zip::rows.csv", "-o", "copy.csv", code=2).stderr
+
+
 @pytest.mark.parametrize("method", ["pep", "linear", "hgb", "rff", "dirichlet-gpc", "sep-mgpc"])
 def test_every_kind_of_posterior_is_read_again(invoke, method):
     customers(gaps=False).to_csv("rows.csv", index=False)
@@ -233,6 +270,24 @@ def test_a_file_that_is_read_is_not_written_over(invoke, tmp_path):
     for name in ("rows.csv", "link.csv", "hard.csv", "table.gpb", "rows.svg"):
         assert Path(name).read_bytes() == table
     invoke(*fit, "rows.csv", "-o", "m.csv")  # an older model is
+
+
+def test_a_place_that_takes_no_model_is_told_before_training(invoke, tmp_path, monkeypatch):
+    """And by the name that was given, not by that of a file beside it."""
+    customers(gaps=False).to_csv("rows.csv", index=False)
+    (tmp_path / "rows.gpb").mkdir()
+    before = sorted(each.name for each in tmp_path.iterdir())
+    monkeypatch.setattr(gpbench.bench.fitting, "fit_rows", None)  # is not come to
+    monkeypatch.setattr(gpbench.bench.trained, "fit_rows", None)
+    fit = ("fit", "rows.csv", "--target", "churn", "-m", "linear")
+    told = invoke(*fit, code=2).stderr
+    assert "--output expects the name of a file for the model; rows.gpb is a folder" in told
+    assert "/dev/null is no plain file" in invoke(*fit, "-o", "/dev/null", code=2).stderr
+    for place in (f"{'x' * 300}.gpb", "/proc/m.gpb"):
+        told = invoke(*fit, "-o", place, code=1).stderr
+        assert f"gpbench: cannot write {place}: " in told
+        assert "unfinished" not in told
+    assert sorted(each.name for each in tmp_path.iterdir()) == before
 
 
 def changed(source, target, **changes):

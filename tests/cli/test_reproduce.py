@@ -233,6 +233,11 @@ def test_no_data_at_all_gives_exit_code_3_and_failed_cells_4(place):
         (["mine.toml", "--folds", "4"], "--folds must be at most 3, the splits of a data set of mine; got 4"),
         (["mine.toml", "--folds", "1000", "--dry-run"], "--folds must be at most 3, the splits of a data set of mine"),
         (["mine.toml", "--jobs", "0"], "jobs must be at least 1; got 0"),
+        (["mine.toml", "--jobs", "0", "--dry-run"], "jobs must be at least 1; got 0"),
+        (["mine.toml", "--threads", "0", "--dry-run"], "threads must be at least 1; got 0"),
+        (["mine.toml", "--datasets", "", "--dry-run"], "expected names with commas between; got ''"),
+        (["mine.toml", "--methods", "", "--dry-run"], "expected names with commas between; got ''"),
+        (["mine.toml", "--methods", "fake,", "--dry-run"], "expected names with commas between; got 'fake,'"),
         (["mine.toml", "--jobs", "2", "--scheduler", "tcp://h:1"], "exclude one another"),
     ],
 )

@@ -296,6 +296,41 @@ def test_one_number_with_a_comma_among_numbers(load, value, words):
         load("a,t\n" + "1,0\n2,1\n" * 5 + f'"{value}",1\n')
 
 
+DECIMALS = [f"{k % 7},{k}" for k in range(1, 41)]
+SMALL = [f"0,{k + 100}" for k in range(40)]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", " "])
+@pytest.mark.parametrize("header", ["", "h;w;y\n", "h, m;w, kg;y\n"])
+@pytest.mark.parametrize("values", [DECIMALS, SMALL, [f"{k},000" for k in range(1, 41)]])
+def test_tables_with_decimal_commas(load, separator, header, values):
+    """They were split at the comma where no header told, and trained as if they had more columns."""
+    if separator == " " and "," in header:
+        return  # names of several words
+    rows = "".join(f"{value};-0,5;{k % 2}\n" for k, value in enumerate(values))
+    if separator != ";" and values[0] == "1,000":
+        rows = rows.replace("7,000", "7,5")  # only a semicolon says by itself what 1,000 is
+    with pytest.raises(DataError) as caught:
+        load((header + rows).replace(", ", ",").replace(";", separator))
+    words = str(caught.value)
+    name = header[:1] or "x1"
+    assert f"line {1 + bool(header)}: column '{name}" in words
+    assert "numbers need a decimal point, not a decimal comma" in words
+
+
+@pytest.mark.parametrize(
+    ("text", "features"),
+    [
+        ("1,a;b,0\n2,c;d,1\n" * 5, ("x1", "x2=a;b", "x2=c;d")),
+        ("1,2 kg,0\n2,3 kg,1\n" * 5, ("x1", "x2=2 kg", "x2=3 kg")),
+        ("1, 2, 0\n2, 3, 1\n" * 5, ("x1", "x2")),
+        ("1,2,0\n2,3,1\n" * 5, ("x1", "x2")),
+    ],
+)
+def test_commas_that_separate(load, text, features):
+    assert load(text).features == features
+
+
 @pytest.mark.parametrize("word", ["", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "\\N"])
 def test_known_words_for_missing(load, word):
     text = "a,t\n" + "1,0\n2,1\n" * 5 + f"{word},1\n"

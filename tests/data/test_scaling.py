@@ -73,6 +73,26 @@ def test_float32_rows_are_summed_in_float64():
     assert scaling.scale[0] == 1.0
 
 
+@pytest.mark.parametrize("power", [-470, -520, -560, -990])
+@pytest.mark.parametrize("kind", ["standard", "common"])
+def test_values_whose_squares_underflow_are_scaled_as_others_are(power, kind):
+    """They were left out as constant, without a word, or scaled by the few digits that were left."""
+    rng = np.random.default_rng(0)
+    X, rows = rng.normal(size=(40, 3)), np.arange(0, 40, 2)
+    X[3, 1] = X[4, 1] = np.nan
+    fill = np.array([0.0, 0.5, 0.0])
+    ordinary = scaling_of(kind, X, rows=rows, fill=fill)
+    tiny = scaling_of(kind, np.ldexp(X, power), rows=rows, fill=np.ldexp(fill, power))
+    assert tiny.width == 3
+    assert tiny.apply(np.ldexp(X, power)) == pytest.approx(ordinary.apply(X), rel=1e-12)
+    again = Scaling.from_json(json.loads(json.dumps(tiny.to_json())))
+    assert np.array_equal(again.scale, tiny.scale)
+    mixed = np.column_stack([X[:, 0], np.ldexp(X[:, 2], power)])
+    assert scaling_of("standard", mixed, rows=rows).apply(mixed) == pytest.approx(
+        scaling_of("standard", X[:, [0, 2]], rows=rows).apply(X[:, [0, 2]]), rel=1e-12
+    )
+
+
 def test_values_whose_squares_overflow_are_refused():
     with pytest.raises(DataError, match=r"column 1 holds values up to 1e\+200; too large to scale"):
         standardise(np.array([[0.0, -1e200], [1.0, 1e200]]), np.arange(2))

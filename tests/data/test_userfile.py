@@ -6,9 +6,12 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gpbench.data import prepared, userfile
+from gpbench.data.newrows import read_new_rows
 from gpbench.data.options import FileOptions
 from gpbench.data.record import fitted
 from gpbench.data.userfile import file_format, load_file
@@ -97,6 +100,13 @@ def test_the_target_by_name_and_by_position(load):
         load("t.csv", CSV, target="7")
 
 
+@pytest.mark.parametrize("text", ["²", "-²", "٣", "9" * 5000])
+@pytest.mark.parametrize("option", ["target", "drop"])
+def test_what_looks_like_a_position_and_is_none(load, text, option):
+    with pytest.raises(UsageError, match=f"unknown column '{text}"):
+        load("t.csv", CSV, **{option: text if option == "target" else (text,)})
+
+
 def test_the_task_is_what_the_targets_tell_or_what_the_user_says(load):
     numbers = "".join(f"{k},{k % 5}\n" for k in range(40))
     assert load("t.csv", numbers).task == "multiclass"
@@ -143,6 +153,112 @@ def test_missing_values_are_an_error_that_names_the_columns_or_are_imputed(load)
     assert fitted(dataset, rows=np.array([1, 3])).scaling.fill.tolist() == [3, 5.5]
     with pytest.raises(UsageError, match=r"^--impute must be median; got 'mean'$"):
         load("t.csv", text, impute="mean")
+
+
+WORDS = pd.DataFrame({"c": ["u", "v", "", " ", "NA", "n/a", "none", "u"], "x": [*range(8)], "t": ["a", "b"] * 4})
+DECLARED = "@relation r\n@attribute c {u,v,NA}\n@attribute t {a,b}\n@data\n" + "u,a\nv,b\nNA,a\n?,b\n" * 3
+
+
+@pytest.mark.parametrize("kept", [(), ("-NA",)])
+def test_words_for_missing_are_the_same_in_all_formats(load, kept):
+    """The texts that are missing in csv are missing in parquet: an empty one became a category, or a class."""
+    options = {"missing": ("none", *kept), "impute": "median"}
+    forms = {"t.csv": WORDS.to_csv(index=False).encode(), "t.parquet": parquet(WORDS)}
+    forms["dictionary.parquet"] = parquet(WORDS.assign(c=WORDS.c.astype("category")))
+    made = {name: load(name, content, **options) for name, content in forms.items()}
+    for dataset in made.values():
+        assert dataset.features == (*(["c=NA"] if kept else []), "c=u", "c=v", "x")
+        assert np.array_equal(dataset.X, made["t.csv"].X, equal_nan=True)
+        assert dataset.checksum == made["t.csv"].checksum
+    for name, content in forms.items():
+        with pytest.raises(
+            DataError, match=r"missing values in column c \(\d\).*keep the word as a category: --missing -NA"
+        ):
+            load(name, content)
+    assert load("t.arff", DECLARED, impute="median").features == ("c=NA", "c=u", "c=v")  # the file says that it is one
+    assert load("t.arff", DECLARED, impute="median", missing=("NA",)).features == ("c=u", "c=v")
+
+
+def test_an_empty_target_is_missing_in_all_formats(load):
+    frame = WORDS.assign(c=1.0, t=["a", "b", "", "a"] * 2)
+    where = {"t.csv": "line 4", "t.parquet": "row 3", "t.npz": "row 3"}
+    forms = {"t.csv": frame.to_csv(index=False).encode(), "t.parquet": parquet(frame)}
+    forms["t.npz"] = npz(X=frame[["x"]].to_numpy(), y=frame.t.to_numpy(dtype="U"))
+    for name, content in forms.items():
+        words = rf"{name}, {where[name]}: missing targets in column t\w* \(2\); .*leave those"
+        with pytest.raises(DataError, match=words):
+            load(name, content)
+    kept = load("t.parquet", parquet(frame.assign(t=["a", "NA"] * 4)), missing=("-NA",))
+    assert kept.classes == ("NA", "a")
+
+
+TRUTH = pd.DataFrame(
+    {"f": [True, False, True, True] * 3, "g": [False, True] * 6, "x": range(12), "t": ["a", "b", "b"] * 4}
+)
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_truth_values_are_the_same_in_all_formats(load, tmp_path, gap):
+    """In csv they were two columns for one in parquet, and models of the one did not read the other."""
+    frame = TRUTH.astype({"f": "object"})
+    frame.loc[5, "f"] = None if gap else True
+    forms = {"t.csv": frame.to_csv(index=False).encode(), "t.parquet": parquet(frame)}
+    forms["text.parquet"] = parquet(frame.assign(g=frame.g.astype(str)))
+    forms["t.arff"] = (
+        "@relation r\n@attribute f {False,True}\n@attribute g {True,False}\n@attribute x real\n@attribute t {a,b}\n"
+        "@data\n" + frame.to_csv(index=False, header=False, na_rep="?")
+    )
+    made = {name: load(name, content, impute="median") for name, content in forms.items()}
+    for dataset in made.values():
+        assert dataset.features == ("f", "g", "x")
+        assert dataset.checksum == made["t.csv"].checksum
+        assert "True and False are 1 and 0: f, g" in dataset.decisions
+        record = fitted(dataset, rows=np.arange(12))
+        expected = record.scaling.apply(np.asarray(dataset.X))
+        for name in forms:
+            assert np.array_equal(read_new_rows(tmp_path / name, record).X, expected)
+
+
+def test_truth_values_beside_others(load):
+    """Where a column holds other texts, too, True and False are texts, in whichever block of the file they stand."""
+    rows = [("True", "x")[k // 40_000 % 2] if k % 2 else "False" for k in range(80_000)]
+    frame = pd.DataFrame({"f": rows, "padding": "1.5", "t": np.arange(80_000) % 2})
+    frame["padding"] = 1.123456789e-17 + np.arange(80_000)
+    for text in (frame, frame.iloc[::-1]):
+        assert load("t.csv", text.to_csv(index=False)).features == ("f=False", "f=True", "f=x", "padding")
+    assert load("t.csv", "x,t\n" + "1,True\n2,False\n" * 5).classes == ("False", "True")
+    assert load("t.csv", "x,t\n" + "1,true\n2,false\n" * 5).classes == ("false", "true")
+    assert load("t.csv", "x,t\n" + "1,True\n2,False\n3,other\n" * 5).classes == ("False", "True", "other")
+    dummies = pd.get_dummies(pd.DataFrame({"x": [1, 2, 3] * 4, "t": ["a", "b", "c"] * 4})).to_csv(index=False)
+    assert load("t.csv", dummies, target="t_a,t_b,t_c").classes == ("t_a", "t_b", "t_c")
+    with pytest.raises(UsageError, match="look like one-hot targets"):
+        load("t.csv", dummies)
+    mixed = "f,x,t\n" + "True,1.5,0\n" * 100_000 + "False,1.5,1\n" + "7,2.5,1\n" * 200_000
+    with pytest.raises(DataError, match="column 'f' holds"):
+        load("t.csv", mixed)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_durations_are_refused_as_dates_are(load, tmp_path, unit):
+    """Their bare integers were inputs, whatever the unit."""
+    seconds = [*range(-2, 9), 90_000]
+    table = pa.table(
+        {"x": [*range(12)], "d": pa.array(pd.to_timedelta(seconds, "s").as_unit(unit)), "t": ["a", "b"] * 6}
+    )
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    assert pq.read_table(io.BytesIO(buffer.getvalue())).schema.field("d").type.unit == unit
+    text = table.to_pandas().to_csv(index=False)
+    for name, content in (("t.parquet", buffer.getvalue()), ("t.csv", text)):
+        with pytest.raises(
+            DataError, match=r"column 'd' holds dates or times, such as '-1 days.*--drop d leaves"
+        ) as told:
+            load(name, content)
+        assert "or write them as numbers, such as days since a day, or seconds" in str(told.value)
+        assert load(name, content, drop=("d",)).features == ("x",)
+    record = fitted(load("t.csv", "x,d,t\n" + "1,2,0\n2,1,1\n" * 5), rows=np.arange(10))
+    with pytest.raises(DataError, match="column 'd' must hold numbers; got '-1 days 23:59:58'"):
+        read_new_rows(tmp_path / "t.parquet", record)
 
 
 def test_row_numbers_without_a_name_are_no_input(load):

@@ -214,7 +214,7 @@ def _size(block: Block, choice: Choice) -> Size | None:
     """Training rows, inputs, inducing inputs and latent functions, as the catalogue has them."""
     base, _, rows = block.dataset.partition(":")
     entry = entries().get(base)
-    n = int(rows) if rows.isdigit() else None if entry is None else entry.n
+    n = int(rows) if rows.isdecimal() else None if entry is None else entry.n
     if entry is None or n is None:
         return None
     protocol = Protocol.parse(block.split)

@@ -198,16 +198,11 @@ def _files(top: TomlTable, datasets: tuple[str, ...]) -> dict[str, FileOptions]:
         if name not in datasets:
             raise top.error(unknown_name("file (of datasets)", name, datasets), key="files")
         table.only(_FILE_KEYS)
+        given: dict[str, Any] = {key: table.text(key, None) for key in ("target", "task", "impute", "file_format")}
+        given |= {key: table.texts(key, ()) for key in ("missing", "drop")}
+        given["header"] = table.flag("header", False) if "header" in table else None
         try:
-            found[name] = FileOptions(
-                target=table.text("target", None),
-                task=table.text("task", None),
-                impute=table.text("impute", None),
-                missing=table.texts("missing", ()),
-                drop=table.texts("drop", ()),
-                header=table.flag("header", False) if "header" in table else None,
-                file_format=table.text("file_format", None),
-            )
+            found[name] = FileOptions(**given)
         except UsageError as error:
             raise table.error(error) from None
     return found
@@ -218,6 +213,8 @@ def _metrics(top: TomlTable) -> tuple[str, ...]:
     for problem in metric_problems():
         if problem.plugin in top.texts("metrics", ()):
             raise top.error(problem, key="metrics")
+    if not top.texts("metrics", ("nll",)):
+        raise top.error("a table needs at least one metric", key="metrics")
     return top.texts("metrics", ("nll", "error", "train_seconds"), among=(*model.METRICS, *metrics()), kind="metric")
 
 

@@ -10,15 +10,18 @@ from gpbench.bench.method import BINARY
 from gpbench.bench.plan.plan import Override, Plan, PlanMethod
 from gpbench.bench.truth.reference import LINKS, SEED
 from gpbench.errors import UsageError
+from gpbench.model.inducing import InducingRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from gpbench.bench.method import Method
     from gpbench.bench.truth.reference import Problem
 
 __all__ = ["links_of", "truth_plan"]
 
+INDUCING = ("50", "all")
+"""Numbers of inducing inputs, where nobody asks for others."""
 SHARED: dict[str, Any] = {"kernel": "se", "noise": 0.0, "hyperparameters": "fixed", "learn_inducing": False}
 """Settings of all methods that have them."""
 
@@ -54,7 +57,7 @@ def truth_plan(
     problems: Sequence[Problem],
     *,
     links: Sequence[str] = LINKS,
-    inducing: Sequence[str] = ("50", "all"),
+    inducing: Sequence[str] | None = None,
     seconds: float | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Plan:
@@ -65,8 +68,8 @@ def truth_plan(
     chosen : sequence of Method
     problems : sequence of Problem
     links : sequence of str
-    inducing : sequence of str
-        Numbers of inducing inputs of the methods that have any.
+    inducing : sequence of str, optional
+        Numbers of inducing inputs of the methods that have any; :data:`INDUCING` by default.
     seconds : float or None
         Training seconds after which a cell is stopped.
     settings : mapping
@@ -75,7 +78,8 @@ def truth_plan(
     Raises
     ------
     UsageError
-        A method cannot be set beside a reference posterior, or has none of the links, or a setting is nobody's.
+        A method cannot be set beside a reference posterior, or has none of the links; a setting is nobody's; or numbers
+        of inducing inputs are none, or no method has any.
     """
     tables = []
     for method in chosen:
@@ -89,6 +93,8 @@ def truth_plan(
     given = dict(settings or {})
     if strange := given.keys() - known:
         raise UsageError(f"none of {', '.join(each.id for each in chosen)} has the setting {min(strange)}")
+    if inducing is not None:
+        _check_inducing(inducing, chosen, known)
     return Plan(
         id="truth",
         path=Path("truth"),
@@ -101,9 +107,21 @@ def truth_plan(
         limits=Limits(seconds=seconds),
         render="truth",
         defaults={name: value for name, value in {**SHARED, **given}.items() if name in known},
-        sweep={"inducing": tuple(inducing)} if "inducing" in known else {},
+        sweep={"inducing": tuple(INDUCING if inducing is None else inducing)} if "inducing" in known else {},
         overrides={each.dataset: override(each) for each in problems},
     )
+
+
+def _check_inducing(asked: Sequence[str], chosen: Sequence[Method], known: Collection[str]) -> None:
+    """Refuse numbers that are none before cells fail one by one, and such as would be passed over."""
+    if "inducing" not in known:
+        raise UsageError(
+            f"--inducing applies to none of the methods {', '.join(each.id for each in chosen)}: none has that setting"
+        )
+    if not asked:
+        raise UsageError("--inducing expects numbers like 100, 3% or all, with commas between; got none")
+    for count in asked:
+        InducingRule(count=count)
 
 
 def override(problem: Problem) -> Override:

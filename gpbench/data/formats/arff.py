@@ -8,7 +8,7 @@ instead of commas. Nominal values come as text. In a sparse row a value left out
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from gpbench.data.formats.source import open_bytes
 from gpbench.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 __all__ = ["Attribute", "read_arff"]
@@ -40,8 +40,10 @@ class Attribute:
     categories: tuple[str, ...] | None
 
 
-def read_arff(path: str | Path, *, member: str | None = None) -> Frames:
+def read_arff(path: str | Path, *, member: str | None = None, needed: Collection[str] | None = None) -> Frames:
     """Rows of an ARFF file: float64 columns for numbers, text for the rest; ``?`` is missing.
+
+    ``needed`` are the names of columns that must differ, where not all must.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def read_arff(path: str | Path, *, member: str | None = None) -> Frames:
         Naming file and line: a broken header, a value that its column does not allow, too few or too many values.
     """
     with open_bytes(path, member=member) as source:
-        reader = _Reader()
+        reader = _Reader(needed)
         line = 1
         for block in blocks(source, size=_BLOCK_BYTES):
             line = block.first
@@ -63,7 +65,8 @@ def read_arff(path: str | Path, *, member: str | None = None) -> Frames:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, needed: Collection[str] | None) -> None:
+        self._needed = needed
         self.attributes: list[Attribute] = []
         self.parser: Parser | None = None
         self.found = False
@@ -84,7 +87,8 @@ class _Reader:
             elif word == "@data":
                 if not self.attributes:
                     raise DataError(f"{where}: expected @attribute before @data")
-                names = unique_names([item.name for item in self.attributes], source=block.name)
+                names = unique_names([item.name for item in self.attributes], source=block.name, needed=self._needed)
+                self.attributes = [replace(item, name=own) for item, own in zip(self.attributes, names, strict=True)]
                 self.declared = frozenset(item.name for item in self.attributes if item.categories)
                 texts = [item.name for item in self.attributes if item.categories is not None]
                 self.parser = Parser(Dialect(",", tuple(names)), text=texts, missing=("?",))

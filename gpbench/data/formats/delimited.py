@@ -47,6 +47,7 @@ def read_delimited(
     text: Collection[str] = (),
     missing: Sequence[str] = MISSING,
     fill_short: bool = False,
+    needed: Collection[str] | None = None,
     block_bytes: int | None = None,
 ) -> Frames:
     """Rows of a text table, in blocks.
@@ -69,6 +70,8 @@ def read_delimited(
         What stands for a missing value.
     fill_short : bool
         Lines with fewer values than columns are filled up with missing ones; otherwise they are an error.
+    needed : names, optional
+        Names in the file that must differ, where not all must.
     block_bytes : int, optional
         Size of a block.
 
@@ -89,7 +92,7 @@ def read_delimited(
             if parser is None:
                 if block.blank:
                     continue
-                dialect = detect(block, delimiter=delimiter, header=header, names=names)
+                dialect = detect(block, delimiter=delimiter, header=header, names=names, needed=needed)
                 strange = [name for name in text if name not in dialect.names]
                 if strange:
                     raise UsageError(
@@ -143,7 +146,7 @@ class Parser:
             read=block.read,
             total=block.total,
         )
-        made.attrs |= {"header": self.dialect.header, "doubt": self.dialect.doubt}
+        made.attrs |= {"header": self.dialect.header, "doubt": self.dialect.doubt, "delimiter": self.dialect.delimiter}
         made.attrs |= {"words": self._words, "inexact": self._inexact, "index": self._index()}
         made.attrs["written"] = self._written(data, made.index, wrapped=block.wrapped)
         yield made

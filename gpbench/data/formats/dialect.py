@@ -12,7 +12,7 @@ from gpbench.data.formats.lines import BREAK
 from gpbench.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from gpbench.data.formats.lines import Block
 
@@ -26,6 +26,7 @@ _AROUND = " \t\n\r\v\f\u00a0\u2009\u202f\u3000"
 """What `float` leaves out around a number; `str.strip` would take separators such as 0x1e, too."""
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_DECIMAL_COMMA = re.compile(r"[+-]?([0-9]{1,3}([.'\u00a0\u202f][0-9]{3})+|[0-9]*),[0-9]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 _SAMPLE_LINES = 100
 _SAMPLE_VALUES = 50_000
 """A wide table shows itself in few lines."""
@@ -115,8 +116,17 @@ def squeeze(data: bytes) -> bytes:
     return data.removeprefix(b" ").removesuffix(b" ")
 
 
-def detect(block: Block, *, delimiter: str | None, header: bool | None, names: Sequence[str] | None) -> Dialect:
+def detect(
+    block: Block,
+    *,
+    delimiter: str | None,
+    header: bool | None,
+    names: Sequence[str] | None,
+    needed: Collection[str] | None = None,
+) -> Dialect:
     """Dialect from a file's first block; what is not None is taken as given.
+
+    ``needed`` is as for :func:`~gpbench.data.formats.frames.unique_names`.
 
     Raises
     ------
@@ -135,7 +145,8 @@ def detect(block: Block, *, delimiter: str | None, header: bool | None, names: S
     _refuse_other(sample[0], block.name)
     asked = _SEPARATOR.fullmatch(sample[0][1].strip())
     if asked is not None:  # Excel's own way to say it
-        inner = detect(block.after(sample[0][0]), delimiter=delimiter or asked[1].decode(), header=header, names=names)
+        rest = block.after(sample[0][0])
+        inner = detect(rest, delimiter=delimiter or asked[1].decode(), header=header, names=names, needed=needed)
         return inner if inner.header else replace(inner, skip=sample[0][0])
     dialect = Dialect(delimiter or _delimiter([line for _, line in sample]))
     for number, line in sample:
@@ -158,7 +169,7 @@ def detect(block: Block, *, delimiter: str | None, header: bool | None, names: S
         found = [value.strip() or f"Unnamed: {j}" for j, value in enumerate(rows[0])]
         if not dialect.trailing and body and all(len(row) == len(found) + 1 for row in rows[1:]) and len(rows) > 1:
             found = ["Unnamed: 0", *found]  # R's write.table: the names of rows have none of their own
-        found = unique_names([name.replace(_BREAK, " ") for name in found], source=block.name)
+        found = unique_names([name.replace(_BREAK, " ") for name in found], source=block.name, needed=needed)
     else:
         found = column_names(len(rows[0]))
     return replace(
@@ -187,7 +198,10 @@ def _refuse_comment(line: tuple[int, bytes], rows: list[list[str]], name: str) -
 
 
 def _delimiter(lines: list[bytes]) -> str:
-    """The separator that splits every line of the sample, into equally many values if one does."""
+    """The separator that splits every line of the sample, into equally many values if one does.
+
+    A comma is none where another does and commas are those of decimals: ``0,1;-0,5;1``.
+    """
     best, quality = ",", (False, False, 0)
     for candidate in (",", ";", "\t", " "):
         counts = [_count(line, candidate) for line in lines]
@@ -196,7 +210,30 @@ def _delimiter(lines: list[bytes]) -> str:
         here = (min(counts) > 0, len(set(counts[1:] or counts)) == 1, min(counts))
         if here > quality and here[0]:
             best, quality = candidate, here
+    if best == ",":
+        return next((other for other in (";", "\t", " ") if _has_decimal_commas(lines, other)), best)
     return best
+
+
+def _has_decimal_commas(lines: list[bytes], delimiter: str) -> bool:
+    """Whether a separator splits every line into equally many values, and commas stand in numbers as points may.
+
+    Blanks separate numbers alone: among texts they stand inside values.
+    """
+    counts = {_count(line, delimiter) for line in lines}
+    if len(counts) != 1 or 0 in counts:
+        return False
+    some = False
+    for line in lines if delimiter == " " else lines[1:] or lines:  # the first may hold names
+        text = (squeeze(line) if delimiter == " " else line).decode(errors="replace").replace('"', "")
+        values = [value.strip(_AROUND) for value in text.split(delimiter)]
+        commas = [value for value in values if "," in value]
+        some = some or bool(commas)
+        if not all(map(_DECIMAL_COMMA.fullmatch, commas)):
+            return False
+        if delimiter == " " and not all(value in commas or is_number(value) for value in values):
+            return False
+    return some
 
 
 def _count(line: bytes, delimiter: str) -> int:

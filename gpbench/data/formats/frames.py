@@ -7,7 +7,7 @@ text, ``written`` gives a column as it stands there: ask :func:`as_written`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -153,13 +153,21 @@ def column_names(count: int) -> list[str]:
     return [f"x{j + 1}" for j in range(count)]
 
 
-def unique_names(names: Sequence[str], *, source: str) -> list[str]:
+def unique_names(names: Sequence[str], *, source: str, needed: Collection[str] | None = None) -> list[str]:
     """The names, if they differ.
+
+    Parameters
+    ----------
+    names : sequence of str
+    source : str
+        For messages.
+    needed : collection of str, optional
+        The names that count: of others, those that come again are told apart by a number. By default all count.
 
     Raises
     ------
     DataError
-        A name occurs twice.
+        A name that counts occurs twice.
     """
     too_wide(len(names), where=f"{source}, line 1")
     if long := next((name for name in names if len(name) > _LONGEST_NAME), None):
@@ -173,9 +181,23 @@ def unique_names(names: Sequence[str], *, source: str) -> list[str]:
         if name in seen:
             twice[name] = None
         seen.add(name)
-    if twice:
-        raise DataError(f"{source}, line 1: column names must differ; more than one is named {', '.join(twice)}")
-    return list(names)
+    counted = [name for name in twice if needed is None or name in needed]
+    if counted:
+        raise DataError(f"{source}, line 1: column names must differ; more than one is named {', '.join(counted)}")
+    return _numbered(names, twice, seen.union(needed or ())) if twice else list(names)
+
+
+def _numbered(names: Sequence[str], twice: Collection[str], taken: set[str]) -> list[str]:
+    """The names with a number behind each of those that come again: ``x (2)``, or a higher one where that is taken."""
+    numbers, found = dict.fromkeys(twice, 0), []
+    for name in names:
+        own = name
+        if name in numbers:
+            numbers[name] += 1
+            while numbers[name] > 1 and (own := f"{name} ({numbers[name]})") in taken:
+                numbers[name] += 1
+        found.append(own)
+    return found
 
 
 def one_after_another(parts: Iterable[tuple[int, Callable[[], Frames]]]) -> Frames:

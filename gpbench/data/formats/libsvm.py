@@ -36,6 +36,8 @@ def read_libsvm(
 ) -> Frames:
     """Rows of a LIBSVM file: columns x1 ... xd (float64) and ``target``, the last.
 
+    A block's ``attrs["zero_based"]`` says whether indices were taken to count from 0.
+
     Parameters
     ----------
     path : path
@@ -43,7 +45,7 @@ def read_libsvm(
     features : int, optional
         The width d. A file need not use its last features; without this the highest index decides (one more pass).
     zero_based : bool
-        Whether indices count from 0.
+        Whether indices count from 0; without ``features`` an index 0 says so, too.
     member : str, optional
         Name inside an archive.
 
@@ -68,7 +70,7 @@ def read_libsvm(
                 table, numbers = _dense(part, features, zero_based=zero_based)
                 if len(table):
                     found = True
-                    yield frame(
+                    made = frame(
                         table,
                         names=names,
                         numbers=numbers,
@@ -76,6 +78,8 @@ def read_libsvm(
                         read=block.read,
                         total=block.total,
                     )
+                    made.attrs["zero_based"] = zero_based
+                    yield made
         if not found:
             raise DataError(f"{source.name}, line 1: expected rows; the file is empty")
 

@@ -28,7 +28,9 @@ _BLOCK_BYTES = 16 << 20
 _MAX_HEADER = 10_000
 
 
-def read_npz(path: str | Path, *, x: str | None = None, y: str | None = None, member: str | None = None) -> Frames:
+def read_npz(
+    path: str | Path, *, x: str | None = None, y: str | None = None, member: str | None = None, labelled: bool = True
+) -> Frames:
     """Rows of an .npz file: columns x1 ... xd, and ``target``, the last.
 
     Parameters
@@ -39,6 +41,8 @@ def read_npz(path: str | Path, *, x: str | None = None, y: str | None = None, me
         Names of the arrays; by default X, x, data, inputs or features, and y, Y, t, target(s) or label(s).
     member : str, optional
         Name inside an archive.
+    labelled : bool
+        Whether targets are read; without them ``target`` is no column, and no array of them is looked at.
 
     Raises
     ------
@@ -50,16 +54,13 @@ def read_npz(path: str | Path, *, x: str | None = None, y: str | None = None, me
         archive = zipfile.ZipFile(file)
         held = [key.removesuffix(".npy") for key in archive.namelist() if key.endswith(".npy")]
         x_key = _choose(held, x, _X_KEYS, name=name, what="inputs")
-        y_key = _choose(held, y, _Y_KEYS, name=name, what="targets")
+        y_key = _choose(held, y, _Y_KEYS, name=name, what="targets") if labelled else None
         with archive.open(x_key + ".npy") as stream:
             shape, fortran, dtype = _header(stream)
             _refuse_objects(dtype, name=name, key=x_key)
             too_wide(shape[-1] if len(shape) == 2 else 1, where=f"{name}, row 1")
             as_matrix(np.broadcast_to(np.zeros((), dtype), shape), name=name, key=x_key)
-            with archive.open(y_key + ".npy") as other, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # remarks on headers that Python 2 wrote
-                targets = _targets(other, name=name, key=y_key, size=archive.getinfo(y_key + ".npy").file_size)
-            targets = as_vector(targets, name=name, key=y_key, rows=shape[0])
+            targets = None if y_key is None else _targets(archive, y_key, name=name, rows=shape[0])
             promised = shape[0] * shape[1] * dtype.itemsize
             if promised > archive.getinfo(x_key + ".npy").file_size:  # before anything is made for it
                 raise DataError(f"{name}, row 1: {x_key!r} ends too early: its header promises {shape} {dtype}")
@@ -79,19 +80,23 @@ def read_npz(path: str | Path, *, x: str | None = None, y: str | None = None, me
                     read=total * stop // shape[0],
                     total=total,
                 )
-                attrs = dict(block.attrs)
-                block = block.assign(target=targets[start:stop])
-                block.attrs = attrs
+                if targets is not None:
+                    attrs = dict(block.attrs)
+                    block = block.assign(target=targets[start:stop])
+                    block.attrs = attrs
                 yield block
 
 
-def _targets(stream: IO[bytes], *, name: str, key: str, size: int) -> npt.NDArray[Any]:
-    shape, fortran, dtype = _header(stream)
-    _refuse_objects(dtype, name=name, key=key)
-    count = math.prod(shape)
-    if count * dtype.itemsize > size:
-        raise DataError(f"{name}, row 1: {key!r} ends too early: its header promises {shape} {dtype}")
-    return _read(stream, count, dtype).reshape(shape, order="F" if fortran else "C")
+def _targets(archive: zipfile.ZipFile, key: str, *, name: str, rows: int) -> npt.NDArray[Any]:
+    with archive.open(key + ".npy") as stream, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # remarks on headers that Python 2 wrote
+        shape, fortran, dtype = _header(stream)
+        _refuse_objects(dtype, name=name, key=key)
+        count = math.prod(shape)
+        if count * dtype.itemsize > archive.getinfo(key + ".npy").file_size:
+            raise DataError(f"{name}, row 1: {key!r} ends too early: its header promises {shape} {dtype}")
+        targets = _read(stream, count, dtype).reshape(shape, order="F" if fortran else "C")
+    return as_vector(targets, name=name, key=key, rows=rows)
 
 
 def _refuse_objects(dtype: np.dtype[Any], *, name: str, key: str) -> None:

@@ -186,6 +186,22 @@ def test_no_data_sets(tmp_path):
         read_plan(path)
 
 
+def test_no_metrics(tmp_path):
+    with pytest.raises(UsageError, match=r"mine.toml, line 1: a table needs at least one metric"):
+        plan(tmp_path, "metrics = []\n" + LEAST)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"), [("target = 3", "target must be a text; got 3"), ('impute = "mean"', "--impute must be median")]
+)
+def test_what_is_wrong_with_how_a_file_is_read_has_one_place(tmp_path, line, words):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    text = LEAST.replace('"german"', '"a.csv"') + f'\n[files."a.csv"]\n{line}\n'
+    with pytest.raises(UsageError, match=words) as caught:
+        plan(tmp_path, text)
+    assert str(caught.value).count("mine.toml") == str(caught.value).count("[files.a.csv]") == 1
+
+
 def test_data_sets_twice_and_methods_nowhere(tmp_path):
     with pytest.raises(UsageError, match="'german' stands twice under datasets"):
         plan(tmp_path, LEAST.replace('["german"]', '["german", "german"]'))

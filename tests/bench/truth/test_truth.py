@@ -182,6 +182,22 @@ def test_a_method_is_asked_under_each_link_that_it_has():
         truth_plan([method("ep")], list(PROBLEMS.values()), settings={"rate": 1})
 
 
+@pytest.mark.parametrize(
+    ("methods", "inducing", "words"),
+    [
+        (["ep"], "abc", "--inducing applies to none of the methods ep: none has that setting"),
+        (["ep"], "50", "--inducing applies to none of the methods ep: none has that setting"),
+        (["x-gpc"], "20,abc", "must be like 100, 3% or all; got 'abc'"),
+        (["x-gpc", "ep"], "0", "must be like 100, 3% or all; got '0'"),
+        (["x-gpc"], ",", "--inducing expects numbers like 100, 3% or all, with commas between; got none"),
+    ],
+)
+def test_numbers_of_inducing_inputs_that_are_none(methods, inducing, words):
+    done = gpbench("truth", *methods, "--problem", "digits35", "--inducing", inducing)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
 def test_another_kernel_split_or_set_has_no_reference():
     one = PROBLEMS["digits35"]
     kernel = one.kernel(64).values()
