@@ -187,8 +187,16 @@ def test_a_method_is_asked_under_each_link_that_it_has():
     [
         (["ep"], "abc", "--inducing applies to none of the methods ep: none has that setting"),
         (["ep"], "50", "--inducing applies to none of the methods ep: none has that setting"),
-        (["x-gpc"], "20,abc", "must be like 100, 3% or all; got 'abc'"),
-        (["x-gpc", "ep"], "0", "must be like 100, 3% or all; got '0'"),
+        (
+            ["x-gpc"],
+            "20,abc",
+            "must be a whole number such as 100, a percentage up to 100% such as 3%, or all; got 'abc'",
+        ),
+        (
+            ["x-gpc", "ep"],
+            "0",
+            "must be a whole number such as 100, a percentage up to 100% such as 3%, or all; got '0'",
+        ),
         (["x-gpc"], ",", "--inducing expects numbers like 100, 3% or all, with commas between; got none"),
     ],
 )

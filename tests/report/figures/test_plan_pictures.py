@@ -165,7 +165,7 @@ def test_scatter_joins_sizes_and_rings_the_smallest(plan_of, cells_of):
     rings = [each for each in ax.lines if each.get_fillstyle() == "none"]
     assert [list(each.get_xdata()) for each in rings] == [[4.0], [4.0]]
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert (rows[0]["inducing"], rows[0]["cpu_seconds"], float(rows[0]["value"])) == ("4.0", "4.0", 0.3)
+    assert (rows[0]["inducing"], rows[0]["cpu_seconds"], float(rows[0]["value"])) == ("4", "4", 0.3)
 
 
 def test_times_of_two_processors_share_no_axis(plan_of, cells_of):
@@ -292,7 +292,8 @@ def test_contraction_needs_no_cells(plan_of, found_of, tmp_path):
     ]
     arrays = stored_arrays(found)
     ratios = arrays["after"][1, 2, 0] / arrays["before"][1, 2, 0]
-    assert (rows[10]["likelihood"], float(rows[10]["largest_ratio"])) == ("ordinal (-1, 0, 1), slope 1", ratios.max())
+    assert rows[10]["likelihood"] == "ordinal (-1, 0, 1), slope 1"
+    assert float(rows[10]["largest_ratio"]) == pytest.approx(ratios.max(), rel=1e-9)
 
 
 def test_factors_need_no_cells(plan_of, found_of, tmp_path):
@@ -302,7 +303,7 @@ def test_factors_need_no_cells(plan_of, found_of, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = {row["posterior"]: float(row["mean"]) for row in csv.DictReader(io.StringIO(numbers.read_text()))}
     assert rows["EP"] == pytest.approx(rows["exact"], abs=0.05)
-    assert rows["EP"] == stored_arrays(found)["moments"][1, 0]
+    assert rows["EP"] == pytest.approx(stored_arrays(found)["moments"][1, 0], rel=1e-9)
 
 
 def test_inducing_inputs_of_each_class_are_hollow_and_those_outside_are_counted(plan_of, cells_of):
