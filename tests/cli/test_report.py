@@ -258,7 +258,7 @@ def test_different_processors(results, tmp_path):
     done = report("--output", tmp_path / "out")
     assert done.exit_code == 0
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["table.txt"]
-    assert "nll.png is not drawn: curves over time need cells of one processor" in done.stderr
+    assert "nll.png is not drawn: times that share an axis need cells of one processor" in done.stderr
     assert report("--output", tmp_path / "a.svg").exit_code == 2
     assert report("--output", tmp_path / "a.svg", "--processor", "zen").exit_code == 0
 

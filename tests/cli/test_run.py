@@ -274,7 +274,7 @@ def test_a_picture_of_two_processors_is_not_drawn_and_the_run_has_its_own_exit_c
     store.put(replace(cell, provenance={**cell.provenance, "cpu": "another"}), store.arrays(cell.key))
     result = gpbench(*words)
     assert result.exit_code == 0
-    assert "gpbench: a.png is not drawn: curves over time need cells of one processor" in result.stderr
+    assert "gpbench: a.png is not drawn: times that share an axis need cells of one processor" in result.stderr
     assert not (place / "a.png").exists()
     assert gpbench(*words, "-m", "points", "--set", "trouble=error").exit_code == 4
 

@@ -49,6 +49,7 @@ from gpbench.report.groups import Group, disturbed_words, group_cells, is_cut_sh
 from gpbench.report.notes import head_notes, plan_notes
 from gpbench.report.tables.table import NONE, RENDERERS, Display, Line, Number
 from gpbench.report.text import DRAWN, csv_text, printable
+from gpbench.report.timed import comparable, where_taken
 from gpbench.report.traces import SPREADS, Curve, curve_of, in_digits
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ def figure(
     Raises
     ------
     UsageError
-        No finished cells; times of different processors, which cannot share an axis; an unknown metric or spread.
+        No finished cells; a panel with times of different processors, which cannot share an axis; an unknown metric or
+        spread.
     """
     metrics = (metric,) if isinstance(metric, str) else tuple(metric)
     for each in metrics:
@@ -122,14 +124,14 @@ def figure(
     groups = [group for group in group_cells(cells) if group.finished]
     if not groups:
         raise UsageError("there are no finished cells to draw")
-    cpus = sorted({cpu for group in groups for cpu in group.processors})
-    if len(cpus) > 1:
-        raise UsageError(
-            f"curves over time need cells of one processor; these ran on {len(cpus)} ({'; '.join(cpus)}): choose one"
-        )
+    splits = {group.split for group in groups}
+    panels: dict[str, list[Result]] = defaultdict(list)
+    for group in groups:
+        panels[group.dataset_label if len(splits) == 1 else f"{group.dataset_label}, {group.split}"] += group.finished
+    taken = where_taken(panels)
     with mpl.rc_context(RC):
         finished = [cell for group in groups for cell in group.finished]
-        times = "; ".join([f"Times were taken on {cpus[0]}", *disturbed_words(finished)])
+        times = "; ".join([taken, *disturbed_words(finished)])
         words = [*notes, f"{times}."]
         return _draw(groups, metrics, spread, words, head=head, paper=paper, together=together or {})
 
@@ -380,7 +382,7 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     Raises
     ------
     UsageError
-        No finished cells, or cells of several processors, whose times cannot share an axis; a metric that has no curve.
+        No finished cells; a metric that has no curve.
     NotComputed
         The hyper-parameters are not stored.
     """
@@ -397,13 +399,11 @@ def render(found: PlanCells, folder: Path) -> list[Path]:
     absent = {cell.shown.dataset for cell in labelled if not cell.finished}
     absent -= {cell.shown.dataset for cell in labelled if cell.finished}
     lost = [f"{name}: no cell ended well" for name in sorted(absent)]
-    alike = (
-        {}
-        if panels is None
-        else {b.shown.dataset: a.shown.dataset for a, b in zip(found.results, labelled, strict=True)}
-    )
+    both = zip(found.results, labelled, strict=True)
+    alike = {} if panels is None else {b.shown.dataset: a.shown.dataset for a, b in both}
+    labelled, apart = comparable(labelled)
     drawn = figure(
-        labelled, metrics, spread=plan.spread, head=head, notes=[*cut, *lost, *plan_notes(plan)],
+        labelled, metrics, spread=plan.spread, head=head, notes=[*cut, *lost, *apart, *plan_notes(plan)],
         paper=plan.paper_limits, together=alike,
     )  # fmt: skip
     table = folder / "hyperparameters.md"

@@ -32,8 +32,8 @@ from gpbench.report.figures.series import (
     write_picture,
 )
 from gpbench.report.figures.style import RC, time_axis
-from gpbench.report.groups import processors_of
 from gpbench.report.text import DRAWN, csv_text, printable
+from gpbench.report.timed import comparable, where_taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,19 +70,17 @@ def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:
     Raises
     ------
     UsageError
-        No finished cells, an unknown metric, or times of different processors.
+        No finished cells, or an unknown metric.
     """
     x = str(plan.figure.get("x", "cpu_seconds"))
     chosen = plan.figure.get("y", [name for name in plan.metrics if name not in _TIMES])
     ys = [chosen] if isinstance(chosen, str) else list(chosen)
     join = swept_name(plan, str(plan.figure.get("join", ""))) if plan.sweep else ""
+    cells, apart = comparable(cells) if x in _TIMES else (list(cells), [])
     series = series_of(cells)
     finished = [cell for each in series for cell in each.finished]
     if not finished:
         raise UsageError("there are no finished cells to draw")
-    cpus = processors_of(finished)
-    if x in _TIMES and len(cpus) > 1:
-        raise UsageError(f"times need cells of one processor; these ran on {len(cpus)} ({'; '.join(cpus)})")
     panels: dict[tuple[int, str], list[Series]] = defaultdict(list)
     for each in series:
         panels[each.row, each.dataset].append(each)
@@ -112,7 +110,8 @@ def scatter(plan: Plan, cells: Sequence[PlanResult]) -> tuple[Figure, str]:
             ring.set_label("smallest size")
             handles.append(ring)
         if x in _TIMES:
-            notes.append(f"Times were taken on {cpus[0]}.")
+            of_panels = {dataset: [c for each in own for c in each.finished] for (_, dataset), own in panels.items()}
+            notes += [f"{where_taken(of_panels)}.", *apart]
         return finish(drawn, plan, handles, notes=notes + lost_cells(series)), csv_text(rows, digits=DRAWN)
 
 

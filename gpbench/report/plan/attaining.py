@@ -8,6 +8,7 @@ to the method that stands first in the plan's [methods], paired over the splits 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from gpbench.errors import UsageError
 from gpbench.report.compare.attainment import FACTOR, attained
 from gpbench.report.files import write_atomically
+from gpbench.report.groups import processors_of
 from gpbench.report.notes import plan_notes
 from gpbench.report.plan.checks import blocks_of
 from gpbench.report.plan.claims import judge_claims_of
@@ -45,7 +47,8 @@ class Attained:
     splits, failed : int
         Cells that ended well or not.
     iterations, seconds, end : float or None
-        Medians over splits of the first two, the mean of the NLL at the end; None where no cell ended well.
+        Medians over splits of the first two, the mean of the NLL at the end; None where no cell ended well, and no
+        seconds where the data set's cells ran on several processors.
     fewer, sooner : float or None
         Median over common splits of its iterations and seconds over those of the plan's first method; None where
         there are none, since that has not run there.
@@ -109,9 +112,13 @@ def attainments(plan: Plan, cells: Sequence[PlanResult]) -> list[Attained]:
         for position, several in own.items()
     }
     first = {block.position[0]: block.position for block in reversed(_firsts(plan))}
+    ran: dict[int, list[PlanResult]] = defaultdict(list)
+    for position, several in own.items():
+        ran[position[0]] += [cell for cell in several if cell.finished]
     rows = []
     for position, several in own.items():
         here = known[position]
+        timed = len(processors_of(ran[position[0]])) == 1
         rival = known.get(first.get(position[0], (-1, -1)), {})
         common = [(one, rival[key]) for key, one in here.items() if key in rival]
         # one that never comes is infinitely slower, and the median stands that; where the first never comes, how much
@@ -124,10 +131,10 @@ def attainments(plan: Plan, cells: Sequence[PlanResult]) -> list[Attained]:
                 splits=len(here),
                 failed=len(several) - len(here),
                 iterations=_middle([one[0] for one in here.values()]),
-                seconds=_middle([one[1] for one in here.values()]),
+                seconds=_middle([one[1] for one in here.values()]) if timed else None,
                 end=fmean(one[2] for one in here.values()) if here else None,
                 fewer=_middle(ratios[0]),
-                sooner=_middle(ratios[1]),
+                sooner=_middle(ratios[1]) if timed else None,
             )
         )
     return rows
@@ -160,13 +167,15 @@ def _display(plan: Plan, rows: Sequence[Attained]) -> Display:
             NONE if row.end is None else f"{row.end:.3f}",
         )
         lines.append(Line(("" if same else row.dataset, row.method, count, *numbers), ()))
+    untimed = any(row.iterations is not None and row.seconds is None for row in rows)
+    mixed = ["No seconds are shown of data sets whose cells ran on several processors."] if untimed else []
     ratios = [f"Ratios: to {first}, medians over common splits. Iterations and seconds: medians; NLL at the end: mean."]
     return Display(
         word_heads=("data set", "method", "splits", "iterations", "seconds", "iterations ×", "seconds ×", "NLL at end"),
         number_heads=(),
         lines=tuple(lines),
         best="",
-        notes=(*(ratios if rows else ["No cells."]), *plan_notes(plan)),
+        notes=(*(ratios if rows else ["No cells."]), *mixed, *plan_notes(plan)),
         keys=3,
     )
 

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 
 from gpbench.bench.cell import Limits
 from gpbench.errors import StoreError, UsageError
-from gpbench.report.figures.curves import curves_csv, figure, save_curves
+from gpbench.report.figures.curves import curves_csv, figure, render, save_curves
 from gpbench.report.figures.style import LEGEND_ROW, fit_legend, styles_of, time_limits, value_limits
 from gpbench.report.files import write_atomically
 from gpbench.report.groups import group_cells
@@ -155,6 +155,20 @@ def test_the_csv_holds_the_points_that_are_drawn(cells):
 def test_different_processors_do_not_share_an_axis(make_cell):
     with pytest.raises(UsageError, match=r"cells of one processor; these ran on 2 \(M4; Zen 4\)"):
         figure([make_cell(), make_cell(index=1, cpu="M4")])
+    drawn = figure([make_cell(), make_cell(dataset="wine", cpu="M4")])
+    assert "Times were taken on Zen 4 (german), on M4 (wine)." in drawn.legends[0].get_title().get_text()
+
+
+def test_a_plan_s_panel_is_of_the_processor_of_most_of_its_cells(ran, tmp_path):
+    text = 'title = "T"\ndatasets = ["twonorm-gen"]\nrender = "curves"\nmetrics = ["nll"]\n'
+    curve = [(0.1, 0.6, 0.3), (0.2, 0.5, 0.2)]
+    found = ran(f"{text}[methods.x-gpc]\n[methods.svgpc]\n", lambda _: [{"trace": curve, "nll": 0.5}] * 2, count=2)
+    last = found.results[-1]
+    mixed = [*found.results[:-1], replace(last, provenance={**last.provenance, "cpu": "M4"})]
+    written = render(replace(found, results=mixed), tmp_path)
+    assert [path.name for path in written] == ["curves.png", "curves.csv"]
+    rows = list(csv.DictReader(io.StringIO(written[1].read_text(encoding="utf-8"))))
+    assert {row["method"]: row["splits"] for row in rows} == {"x-gpc": "2", "svgpc": "1"}
 
 
 def test_nothing_to_draw(make_cell):

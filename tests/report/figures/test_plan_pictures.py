@@ -171,8 +171,16 @@ def test_scatter_joins_sizes_and_rings_the_smallest(plan_of, cells_of):
 def test_times_of_two_processors_share_no_axis(plan_of, cells_of):
     plan = plan_of(SWEPT)
     cells = cells_of(plan, change=lambda block, _index: {"cpu": block.dataset})
-    with pytest.raises(UsageError, match="times need cells of one processor"):
-        scatter(plan, cells)
+    assert "Times were taken on german (german), on heart (heart)." in texts(scatter(plan, cells)[0])
+
+    def elsewhere(block, _index):
+        one = block.dataset == "german" and block.variant == "SV" and block.sweep["inducing"] == 4
+        return {"cpu": "M4" if one else "Zen 4"}
+
+    drawn, numbers = scatter(plan, cells_of(plan, change=elsewhere))
+    assert "german: 2 cells of SV, M = 4 are not drawn: they ran on M4, the others on Zen 4" in texts(drawn)
+    left = [row for row in csv.DictReader(io.StringIO(numbers)) if (row["dataset"], row["label"]) == ("german", "SV")]
+    assert {row["inducing"] for row in left} == {"16"}
     nll = plan_of(SWEPT + '[figure]\nx = "nll"\ny = "error"\n')
     assert len(scatter(nll, cells)[0].axes) == 2
 

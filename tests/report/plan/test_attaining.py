@@ -58,6 +58,14 @@ def test_splits_of_one_number_and_other_protocols_are_not_common(found):
     assert attainments(here.plan, cells)[1].sooner is None
 
 
+def test_seconds_of_two_processors_stand_in_no_column(found):
+    here = found({"x-gpc": [FAST, FAST], "svgpc": [SLOW, SLOW]})
+    cells = [replace(cell, provenance={**cell.provenance, "cpu": cell.method}) for cell in here.results]
+    rows = attainments(here.plan, cells)
+    assert [(row.iterations, row.seconds, row.sooner) for row in rows] == [(2.0, None, None), (4.0, None, None)]
+    assert "No seconds are shown" in displays(replace(here, results=cells))[0].notes[1]
+
+
 def test_ratios_are_to_the_plan_s_first_method_or_none(found):
     here = found({"x-gpc": [], "svgpc": [SLOW, SLOW]})
     (row,) = attainments(here.plan, here.results)
