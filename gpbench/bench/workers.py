@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from gpbench.bench.runner import Outcome, Task
 
-__all__ = ["Workers", "pickled"]
+__all__ = ["Workers", "check_jobs", "pickled"]
 
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
@@ -43,6 +43,19 @@ _HEADROOM = 64.0
 """MB that a worker needs beyond what it takes before its first cell."""
 
 Inbox = queue.SimpleQueue[tuple["_Worker", bytes | None]]
+
+
+def check_jobs(jobs: int) -> int:
+    """See that a number of jobs is one.
+
+    Raises
+    ------
+    UsageError
+        Fewer than one job.
+    """
+    if jobs < 1:
+        raise UsageError(f"the number of jobs must be at least 1; got {jobs}")
+    return jobs
 
 
 class Workers:
@@ -62,9 +75,7 @@ class Workers:
     """
 
     def __init__(self, jobs: int, *, patience: Patience | None = None) -> None:
-        if jobs < 1:
-            raise UsageError(f"the number of jobs must be at least 1; got {jobs}")
-        self.jobs = jobs
+        self.jobs = check_jobs(jobs)
         self._patience = patience or Patience()
         self._inbox: Inbox = queue.SimpleQueue()
         self._tick = 0.0  # when the workers are to be looked at again

@@ -85,8 +85,8 @@ def command(
     from gpbench.bench.resources import check_threads  # noqa: PLC0415
     from gpbench.bench.runner import Bounds  # noqa: PLC0415
     from gpbench.bench.store import Store  # noqa: PLC0415
+    from gpbench.bench.workers import check_jobs  # noqa: PLC0415
     from gpbench.config import load_config  # noqa: PLC0415
-    from gpbench.errors import UsageError  # noqa: PLC0415
     from gpbench.report.plan.output import (  # noqa: PLC0415
         check_place,
         folder_of,
@@ -118,10 +118,9 @@ def command(
     )
     bounds = Bounds(hard_seconds=hard_limit, memory_mb=memory_limit)
     store = Store(config.store)
-    check_threads(threads)
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"the number of jobs must be at least 1; got {jobs}")
-    if dry_run:
+    if dry_run:  # what runs cells sees to these itself
+        check_threads(threads)
+        check_jobs(1 if jobs is None else jobs)
         outlook = look_ahead(chosen, config, None if force else store, fresh=fresh)
         echo("\n".join(outlook_lines(chosen, outlook, jobs=jobs or 1)))
         if outlook.faults:

@@ -124,16 +124,21 @@ def figure(
     groups = [group for group in group_cells(cells) if group.finished]
     if not groups:
         raise UsageError("there are no finished cells to draw")
-    splits = {group.split for group in groups}
-    panels: dict[str, list[Result]] = defaultdict(list)
+    panels: dict[tuple[str, str], list[Group]] = defaultdict(list)
     for group in groups:
-        panels[group.dataset_label if len(splits) == 1 else f"{group.dataset_label}, {group.split}"] += group.finished
-    taken = where_taken(panels)
+        panels[group.dataset_label, group.split].append(group)
+    alone = len({split for _, split in panels}) == 1
+    taken = where_taken(
+        {
+            dataset if alone else f"{dataset}, {split}": [cell for group in own for cell in group.finished]
+            for (dataset, split), own in panels.items()
+        }
+    )
     with mpl.rc_context(RC):
         finished = [cell for group in groups for cell in group.finished]
         times = "; ".join([taken, *disturbed_words(finished)])
         words = [*notes, f"{times}."]
-        return _draw(groups, metrics, spread, words, head=head, paper=paper, together=together or {})
+        return _draw(panels, metrics, spread, words, head=head, paper=paper, together=together or {})
 
 
 def save_curves(
@@ -169,7 +174,7 @@ def curves_csv(cells: Iterable[Result], metric: str | Sequence[str] = ("nll", "e
 
 
 def _draw(
-    groups: Sequence[Group],
+    panels: Mapping[tuple[str, str], Sequence[Group]],
     metrics: Sequence[str],
     spread: str,
     words: Sequence[str],
@@ -178,9 +183,7 @@ def _draw(
     paper: Limits | None,
     together: Mapping[str, str],
 ) -> Figure:
-    panels: dict[tuple[str, str], list[Group]] = defaultdict(list)
-    for group in groups:
-        panels[group.dataset_label, group.split].append(group)
+    groups = [group for own in panels.values() for group in own]
     across = _across(len(panels), len(metrics))
     columns, rows = across * len(metrics), -(-len(panels) // across)
     width, height = (5.6, 4.0) if rows == columns == 1 else (3.4 * columns + 0.3, 2.6 * rows + 0.9)

@@ -113,8 +113,9 @@ def attainments(plan: Plan, cells: Sequence[PlanResult]) -> list[Attained]:
     }
     first = {block.position[0]: block.position for block in reversed(_firsts(plan))}
     ran: dict[int, list[PlanResult]] = defaultdict(list)
-    for position, several in own.items():
-        ran[position[0]] += [cell for cell in several if cell.finished]
+    for cell in cells:
+        if cell.finished:
+            ran[cell.shown.position[0]].append(cell)
     rows = []
     for position, several in own.items():
         here = known[position]
